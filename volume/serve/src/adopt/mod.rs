@@ -142,22 +142,13 @@ pub fn plan(options: &AdoptOptions) -> Result<Adoption, AdoptError> {
     for option in &options.serve {
         units::check_path(Path::new(option))?;
     }
-    let mount = match (&options.mount, &entry) {
-        (Some(dir), _) => Some(units::Mounted::at(&absolute_new(dir)?, entry.as_ref())?),
-        (None, Some(entry)) => {
-            // The directories of another root are not known here.
-            let dir = entry.dir.canonicalize().ok().filter(|_| options.root == Path::new("/"));
-            Some(units::Mounted::at(dir.as_ref().unwrap_or(&entry.dir), Some(entry))?)
-        }
-        (None, None) => None,
-    };
     let mut record = Record {
         schema: record::SCHEMA.to_owned(),
         name,
         backing: served,
         area,
         area_is_device: is_device,
-        mount,
+        mount: mount_of(options, entry.as_ref())?,
         fstab: entry.map(|e| e.line),
         ..Record::default()
     };
@@ -176,6 +167,23 @@ pub fn plan(options: &AdoptOptions) -> Result<Adoption, AdoptError> {
         (None, _) => "a new file".to_owned(),
     };
     Ok(Adoption { record, size, systemd, disk, place, texts })
+}
+
+/// The mount that the units will make.
+fn mount_of(
+    options: &AdoptOptions,
+    entry: Option<&fstab::Entry>,
+) -> Result<Option<units::Mounted>, AdoptError> {
+    let dir = match (&options.mount, entry) {
+        (Some(dir), _) => absolute_new(dir)?,
+        (None, Some(entry)) => {
+            // The directories of another root are not known here.
+            let dir = entry.dir.canonicalize().ok().filter(|_| options.root == Path::new("/"));
+            dir.unwrap_or_else(|| entry.dir.clone())
+        }
+        (None, None) => return Ok(None),
+    };
+    units::Mounted::at(&dir, entry).map(Some)
 }
 
 impl Adoption {
