@@ -3,7 +3,7 @@
 
 use std::cell::RefCell;
 use std::io::{IoSlice, IoSliceMut};
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::{Errno, ReadWriteFlags};
@@ -42,7 +42,7 @@ impl Bounce {
 
 /// The same file with an open file description of its own. Linux reports an error of write-back once
 /// to each description: duplicates share the report.
-pub(crate) fn reopened(file: &OwnedFd, more: OFlags) -> Result<OwnedFd, Errno> {
+pub(crate) fn reopened(file: &(impl AsFd + AsRawFd), more: OFlags) -> Result<OwnedFd, Errno> {
     let rights = rustix::fs::fcntl_getfl(file)? & OFlags::ACCMODE;
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     rustix::fs::open(path, rights | more | OFlags::CLOEXEC, Mode::empty())
@@ -58,7 +58,7 @@ pub(crate) struct Direct {
 
 impl Direct {
     /// `None` if the file has no direct I/O.
-    pub(crate) fn open(file: &OwnedFd) -> Option<Self> {
+    pub(crate) fn open(file: &(impl AsFd + AsRawFd)) -> Option<Self> {
         let fd = reopened(file, OFlags::DIRECT).ok()?;
         let reads = |align: &u64| {
             BOUNCE.with_borrow_mut(|bounce| {

@@ -1,8 +1,10 @@
 //! Positional I/O on an open file or block device: calls that never wait for the disk, and calls
 //! that may wait. [`FileDevice`] is a whole file as a [`Device`].
 
+use std::fs::File;
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt as _;
 
 use rustix::fs::{Advice, FallocateFlags, OFlags};
 use rustix::io::{Errno, ReadWriteFlags};
@@ -19,7 +21,7 @@ const ZEROES_BYTES: usize = 64 << 10;
 /// An open file or block device.
 #[derive(Debug)]
 pub struct OpenFile {
-    fd: OwnedFd,
+    file: File,
     /// The flags to read without waiting; `None` if the host has none.
     at_once: Option<ReadWriteFlags>,
     /// The same file past the page cache.
@@ -38,7 +40,7 @@ impl OpenFile {
         // A file in memory has nothing to wait for.
         let in_memory = || rustix::fs::fstatfs(&fd).is_ok_and(|s| s.f_type == TMPFS_MAGIC);
         let at_once = if known { Some(nowait) } else { in_memory().then(ReadWriteFlags::empty) };
-        Self { fd, at_once, direct: None }
+        Self { file: fd.into(), at_once, direct: None }
     }
 
     /// The same file with an open file description of its own, for a part whose flushes must report
@@ -54,7 +56,7 @@ impl OpenFile {
     /// Moves bytes past the host's page cache from now on, where the file and an I/O's alignment
     /// allow it.
     pub fn go_direct(&mut self) {
-        self.direct = Direct::open(&self.fd);
+        self.direct = Direct::open(&self.file);
     }
 
     /// True if bytes go past the page cache.
@@ -64,30 +66,20 @@ impl OpenFile {
 
     /// Fills the buffer with the bytes from `at` on; waits for the disk if necessary.
     /// Error `IO`: the file ends before.
-    pub fn read(&self, mut at: u64, mut rest: &mut [u8]) -> Result<(), Errno> {
-        if let Some(direct) = self.direct.as_ref().filter(|d| d.takes(at, rest.len())) {
-            return direct.read(at, rest);
+    pub fn read(&self, at: u64, buf: &mut [u8]) -> Result<(), Errno> {
+        if let Some(direct) = self.direct.as_ref().filter(|d| d.takes(at, buf.len())) {
+            return direct.read(at, buf);
         }
-        while !rest.is_empty() {
-            match rustix::io::pread(&self.fd, &mut *rest, at) {
-                // The file became shorter.
-                Ok(0) => return Err(Errno::IO),
-                Ok(n) => {
-                    at += n as u64;
-                    rest = rest.get_mut(n..).unwrap_or_default();
-                }
-                Err(Errno::INTR) => {}
-                Err(e) => return Err(e),
-            }
-        }
-        Ok(())
+        let read = self.file.read_exact_at(buf, at);
+        // The end of a file has no number.
+        read.map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::IO))
     }
 
     /// Fills the buffer without waiting; `None` if the disk is needed.
     #[inline]
     pub fn read_now(&self, at: u64, buf: &mut [u8]) -> Option<()> {
         let len = buf.len();
-        match rustix::io::preadv2(&self.fd, &mut [IoSliceMut::new(buf)], at, self.at_once?) {
+        match rustix::io::preadv2(&self.file, &mut [IoSliceMut::new(buf)], at, self.at_once?) {
             Ok(n) if n == len => Some(()),
             _ => None,
         }
@@ -99,7 +91,7 @@ impl OpenFile {
             return direct.write(at, rest, how);
         }
         while !rest.is_empty() {
-            match rustix::io::pwritev2(&self.fd, &[IoSlice::new(rest)], at, how) {
+            match rustix::io::pwritev2(&self.file, &[IoSlice::new(rest)], at, how) {
                 Ok(0) => return Err(Errno::IO),
                 Ok(n) => {
                     at += n as u64;
@@ -114,7 +106,7 @@ impl OpenFile {
 
     /// Makes all written bytes durable.
     pub fn sync(&self) -> Result<(), Errno> {
-        retry(|| rustix::fs::fdatasync(&self.fd))
+        retry(|| rustix::fs::fdatasync(&self.file))
     }
 
     /// Gives space back to the file system; the bytes read as zeroes.
@@ -154,13 +146,13 @@ impl OpenFile {
 
     fn allocate(&self, how: FallocateFlags, at: u64, len: u64) -> Result<(), Errno> {
         let how = how | FallocateFlags::KEEP_SIZE;
-        retry(|| rustix::fs::fallocate(&self.fd, how, at, len))
+        retry(|| rustix::fs::fallocate(&self.file, how, at, len))
     }
 }
 
 impl AsFd for OpenFile {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+        self.file.as_fd()
     }
 }
 

@@ -10,9 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, OFlags, SeekFrom};
 use rustix::io::Errno;
 
-use crate::HostError;
-use crate::in_use::user_of;
-use crate::private;
+use crate::{HostError, Users, private};
 
 /// Longest wait for udev: when a writer closes a disk, udev locks the disk while it looks what is on
 /// it.
@@ -86,6 +84,17 @@ impl Opened {
             .then(|| path.parent().filter(|p| !p.as_os_str().is_empty()))
             .map(|p| p.unwrap_or(Path::new(".")).to_owned());
         Ok(Self { fd: file.into(), bytes, dir })
+    }
+}
+
+/// The users of a block device, in words.
+fn user_of(path: &Path) -> String {
+    let users = Users::of_file(path);
+    if users.is_empty() {
+        "another program or the kernel holds it: a server, a mount elsewhere, RAID or device mapper"
+            .to_owned()
+    } else {
+        users.to_string()
     }
 }
 

@@ -3,7 +3,7 @@
 //! own volume, the server waits for itself. So such a server takes its memory before it begins, and
 //! keeps it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::mm::MlockAllFlags;
 use rustix::thread::CapabilitySet;
@@ -43,28 +43,32 @@ fn total(meminfo: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib << 10)
 }
 
-/// The least limit of a control group and of those around it. `own`: the text of /proc/self/cgroup,
-/// which has a line for each hierarchy.
-fn group_limit(own: &str, read: impl Fn(&Path) -> String) -> Option<u64> {
-    let mut least = None;
+/// The folders of a process's control groups, each from its own outwards; true for the second
+/// version. `own`: the text of /proc/self/cgroup, which has a line for each hierarchy.
+pub fn groups(own: &str) -> Vec<(PathBuf, bool)> {
+    let mut found = Vec::new();
     for line in own.lines() {
         let mut parts = line.splitn(3, ':').skip(1);
         let (Some(kinds), Some(path)) = (parts.next(), parts.next()) else { continue };
-        let (root, limit) = match kinds {
-            "" => ("/sys/fs/cgroup", "memory.max"),
-            k if k.split(',').any(|k| k == "memory") => {
-                ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")
-            }
+        let (root, second) = match kinds {
+            "" => ("/sys/fs/cgroup", true),
+            k if k.split(',').any(|k| k == "memory") => ("/sys/fs/cgroup/memory", false),
             _ => continue,
         };
-        let root = Path::new(root);
-        let whole = root.join(path.trim_start_matches('/'));
-        for dir in whole.ancestors().take_while(|d| d.starts_with(root)) {
-            let limit = read(&dir.join(limit)).trim().parse::<u64>().ok();
-            least = least.into_iter().chain(limit).min();
-        }
+        let whole = Path::new(root).join(path.trim_start_matches('/'));
+        let dirs = whole.ancestors().take_while(|d| d.starts_with(root));
+        found.extend(dirs.map(|d| (d.to_owned(), second)));
     }
-    least
+    found
+}
+
+/// The least limit of a control group and of those around it.
+fn group_limit(own: &str, read: impl Fn(&Path) -> String) -> Option<u64> {
+    let limit = |(dir, second): (PathBuf, bool)| {
+        let name = if second { "memory.max" } else { "memory.limit_in_bytes" };
+        read(&dir.join(name)).trim().parse::<u64>().ok()
+    };
+    groups(own).into_iter().filter_map(limit).min()
 }
 
 /// Takes `reserve` bytes for later, and locks all memory of this process, also future memory.

@@ -7,9 +7,10 @@ use std::fs;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::{quoted, unescaped};
+use crate::{mounts, quoted};
 
-const BLOCK: &str = "/sys/block";
+/// Disks and partitions.
+const BLOCK: &str = "/sys/class/block";
 /// Most processes that a message names.
 const NAMED_MOST: usize = 5;
 
@@ -94,16 +95,17 @@ impl Users {
         let sys = Path::new(BLOCK).join(name);
         let parts = names(&sys).into_iter().filter(|n| sys.join(n).join("partition").exists());
         let all = parts.map(|n| sys.join(n)).chain([sys.clone()]);
-        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let mounts = mounts::mounts().unwrap_or_default();
         let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
         for part in all {
-            let number = read(&part.join("dev"));
+            let number = mounts::numbers(&read(&part.join("dev")));
             let device = Path::new("/dev").join(part.file_name().unwrap_or_default());
             let shown = device.display();
-            for at in mounts.lines().filter_map(|l| mounted(l, &number)) {
+            for mount in mounts.iter().filter(|m| Some(m.device) == number) {
+                let at = mount.point.display().to_string();
                 self.what.push(format!("{shown} is mounted at {at}"));
                 self.free.push(format!("umount {}", quoted(&at)));
-                places.push(PathBuf::from(at));
+                places.push(mount.point.clone());
             }
             if swaps.lines().any(|l| l.split_whitespace().next() == device.to_str()) {
                 self.what.push(format!("{shown} is swap space"));
@@ -149,13 +151,6 @@ impl Users {
             self.free.insert(0, "end these processes".to_owned());
         }
     }
-}
-
-/// The mount point of a line of mountinfo, if it is of this device.
-fn mounted(line: &str, number: &str) -> Option<String> {
-    let mut words = line.split(' ').skip(2);
-    let (device, point) = (words.next()?, words.nth(1)?);
-    (device == number && !number.is_empty()).then(|| unescaped(point))
 }
 
 /// The kernel's connected NBD devices of these processes, or of this size in whole pages, below a
@@ -205,13 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn mounts_and_nbd_devices_are_found_by_their_numbers() {
-        let line = r"36 35 7:0 / /mnt/my\040a rw,noatime shared:1 - ext4 /dev/loop0 rw";
-        assert_eq!(mounted(line, "7:0").as_deref(), Some("/mnt/my a"));
-        assert_eq!(
-            (mounted(line, "7:1"), mounted(line, ""), mounted("", "7:0")),
-            (None, None, None)
-        );
+    fn nbd_devices_are_found_by_their_numbers() {
         let block = std::env::temp_dir().join(format!("seekless-{}-block", std::process::id()));
         for (name, size, pid) in [
             ("nbd0", "2048\n", Some("77\n")),

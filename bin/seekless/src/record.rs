@@ -187,7 +187,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     // From here on a signal ends the recording in order: the kernel's instance is removed.
     let (send, stop) = channel();
     on_signal(&[SIGINT, SIGTERM, SIGHUP], move |_| send.send(()).is_ok())?;
-    let config = Config::new(&args.device).issued(args.event == Seen::Issued).buffer(args.buffer);
+    let config = Config {
+        device: args.device.clone(),
+        issued: args.event == Seen::Issued,
+        buffer: args.buffer,
+    };
     let out = Out::create(to)?;
     let mut recorder = Recorder::start(&config)?;
     output::say(&format!("recording {}", args.device.display()));

@@ -6,9 +6,9 @@ mod replica_room;
 mod tests;
 
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -159,16 +159,6 @@ pub(crate) enum Message {
 }
 
 /// The latest plan, for watchers.
-#[derive(Debug, Default)]
-pub(crate) struct Learned {
-    plans: AtomicU64,
-    extents: AtomicU64,
-    sectors: AtomicU64,
-    observed: AtomicU64,
-    took_ns: AtomicU64,
-}
-
-/// A reading of [`Learned`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LatestPlan {
     /// Plans made so far.
@@ -176,30 +166,30 @@ pub(crate) struct LatestPlan {
     /// Extents and sectors of the latest plan.
     pub(crate) extents: u64,
     pub(crate) sectors: u64,
-    /// Requests seen before it.
+    /// Requests seen so far.
     pub(crate) observed: u64,
-    /// Time spent on it.
+    /// Time spent on the latest plan.
     pub(crate) took: Duration,
 }
 
+/// The latest plan as the learner's thread stores it.
+#[derive(Debug, Default)]
+pub(crate) struct Learned(Mutex<LatestPlan>);
+
 impl Learned {
+    fn change(&self, change: impl FnOnce(&mut LatestPlan)) {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
     fn made(&self, extents: usize, sectors: Sectors, took: Duration) {
-        self.extents.store(extents as u64, Ordering::Relaxed);
-        self.sectors.store(sectors.0, Ordering::Relaxed);
-        let ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-        self.took_ns.store(ns, Ordering::Relaxed);
-        // Stored last: a reader that sees the new count sees the new values too.
-        self.plans.fetch_add(1, Ordering::Release);
+        self.change(|latest| {
+            let (plans, extents, sectors) = (latest.plans + 1, extents as u64, sectors.0);
+            *latest = LatestPlan { plans, extents, sectors, took, ..*latest };
+        });
     }
 
     pub(crate) fn latest(&self) -> LatestPlan {
-        LatestPlan {
-            plans: self.plans.load(Ordering::Acquire),
-            extents: self.extents.load(Ordering::Relaxed),
-            sectors: self.sectors.load(Ordering::Relaxed),
-            observed: self.observed.load(Ordering::Relaxed),
-            took: Duration::from_nanos(self.took_ns.load(Ordering::Relaxed)),
-        }
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -278,7 +268,7 @@ impl Pupil {
             return;
         }
         self.learner.observe(now, request);
-        self.learned.observed.fetch_add(1, Ordering::Relaxed);
+        self.learned.change(|latest| latest.observed += 1);
     }
 
     /// Time until the next visit.

@@ -2,16 +2,15 @@
 //! damaged file is reported and renamed. A file of another program is not touched. Format:
 //! docs/changing/learned-state-format.md.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use seekless_block::Bytes;
 use seekless_learn::{AccessGraph, Decoded, EDGES_MAX, StateError};
 
-use seekless_host::HostError;
+use seekless_host::{HostError, part_of, write_whole};
 
 use crate::error::ServeError;
 
@@ -36,7 +35,7 @@ impl MemoryFile {
         memory.known = memory.read()?;
         // Tests the write now, not in an hour.
         let cannot = |source| HostError::Path { path: path.to_owned(), what: "be written", source };
-        Part::new(path).map_err(cannot)?;
+        part_of(path).map_err(cannot)?;
         Ok(memory)
     }
 
@@ -92,7 +91,8 @@ impl MemoryFile {
 
     /// Replaces the file durably as a whole; reports the first failure.
     pub(crate) fn write(&mut self, bytes: &[u8]) {
-        let done = Part::new(&self.path).and_then(|part| part.keep(bytes, &self.path));
+        // The memory tells which programs run: only its owner may read it.
+        let done = write_whole(&self.path, bytes, 0o600);
         if let Err(error) = &done
             && !self.failed
         {
@@ -101,44 +101,4 @@ impl MemoryFile {
         }
         self.failed = done.is_err();
     }
-}
-
-/// A file that will replace the one beside it; removed when dropped.
-struct Part {
-    file: File,
-    path: PathBuf,
-}
-
-impl Part {
-    fn new(beside: &Path) -> io::Result<Self> {
-        let name = beside.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
-        let mut part = std::ffi::OsString::from(".");
-        part.push(name);
-        part.push(format!(".{}.part", std::process::id()));
-        let path = folder(beside).join(part);
-        // From a server that was killed.
-        let _ = fs::remove_file(&path);
-        // The memory tells which programs run: only its owner may read it.
-        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
-        Ok(Self { file, path })
-    }
-
-    /// Takes the other file's name once the bytes are durable; then makes the name durable.
-    fn keep(mut self, bytes: &[u8], as_path: &Path) -> io::Result<()> {
-        self.file.write_all(bytes)?;
-        self.file.sync_all()?;
-        fs::rename(&self.path, as_path)?;
-        File::open(folder(as_path))?.sync_all()
-    }
-}
-
-impl Drop for Part {
-    fn drop(&mut self) {
-        // A kept file has another name by now.
-        let _ = fs::remove_file(&self.path);
-    }
-}
-
-fn folder(path: &Path) -> &Path {
-    path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

@@ -36,7 +36,6 @@ const USUAL_SHARE: u64 = 64;
 /// What has a share of the memory, beside clients and pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Needs {
-    /// Pages of the area.
     pub(crate) area_pages: u64,
     /// Pages of home whose state is kept, for replicas.
     pub(crate) free_pages: u64,

@@ -9,9 +9,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustc_hash::FxHashMap;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::time::{ClockId, clock_gettime};
 use seekless_block::{Duration as SimDuration, SimTime};
+use seekless_host::mounts::MOUNTS;
 use seekless_host::notify::{ALIVE, Manager, READY, STOPPING};
+use seekless_host::tracing;
 use seekless_jobs::{Job, Watcher};
 
 use crate::WatchError;
@@ -45,40 +46,25 @@ const FLOOD_ROUNDS: u32 = 20;
 
 /// Settings of a daemon.
 #[derive(Clone, Debug)]
-#[must_use]
 pub struct Config {
-    choice: Choice,
-    state: PathBuf,
-    dry_run: bool,
-    names: bool,
+    /// The mount points to watch; without any, every file system on a disk that rotates.
+    pub points: Vec<PathBuf>,
+    /// The folder of the state.
+    pub state: PathBuf,
+    /// Watches file systems on any disk.
+    pub all: bool,
+    /// Only watches, and counts what it would have saved.
+    pub dry_run: bool,
+    /// Keeps the names of programs.
+    pub names: bool,
 }
 
 impl Config {
-    /// Watches these mount points; without any, every file system on a disk that rotates.
-    pub fn new(points: Vec<PathBuf>, state: PathBuf) -> Self {
-        let every = Choice::Every { also_flash: false };
-        let choice = if points.is_empty() { every } else { Choice::Points(points) };
-        Self { choice, state, dry_run: false, names: false }
-    }
-
-    /// Watches file systems on any disk.
-    pub fn all(mut self, all: bool) -> Self {
-        if all {
-            self.choice = Choice::Every { also_flash: true };
+    fn choice(&self) -> Choice {
+        if self.all || self.points.is_empty() {
+            return Choice::Every { also_flash: self.all };
         }
-        self
-    }
-
-    /// Only watches, and counts what it would have saved.
-    pub const fn dry_run(mut self, dry_run: bool) -> Self {
-        self.dry_run = dry_run;
-        self
-    }
-
-    /// Keeps the names of programs.
-    pub const fn names(mut self, names: bool) -> Self {
-        self.names = names;
-        self
+        Choice::Points(self.points.clone())
     }
 }
 
@@ -123,8 +109,8 @@ impl Daemon {
     /// Begins to watch.
     pub fn start(config: Config) -> Result<Self, WatchError> {
         let all = mounted()?;
-        config.choice.check(&all)?;
-        let path = PathBuf::from("/proc/self/mountinfo");
+        config.choice().check(&all)?;
+        let path = PathBuf::from(MOUNTS);
         let mounts = File::open(&path).map_err(|source| WatchError::Path {
             path,
             what: "watch mounts",
@@ -204,7 +190,7 @@ impl Daemon {
         while self.messages.is_empty() {
             events.clear();
             self.tracer.read(&mut events)?;
-            let now = now();
+            let now = tracing::now();
             self.take(&events);
             let full = self.fetch(now);
             self.end_runs(now)?;
@@ -385,7 +371,7 @@ impl Daemon {
 
     /// Follows mounts that come and go.
     fn look_at_mounts(&mut self) -> Result<(), WatchError> {
-        let wanted = self.config.choice.of(&mounted()?);
+        let wanted = self.config.choice().of(&mounted()?);
         let today = today();
         for filesystem in &mut self.filesystems {
             if !wanted.contains(&filesystem.mounted) {
@@ -473,7 +459,7 @@ impl Daemon {
     }
 
     fn report(&mut self) -> WatchReport {
-        let time = SimTime(now());
+        let time = SimTime(tracing::now());
         for filesystem in &mut self.filesystems {
             for (program, name) in self.processes.names() {
                 filesystem.watcher.name(program, name);
@@ -495,12 +481,6 @@ impl Daemon {
             filesystems: filesystems.collect(),
         }
     }
-}
-
-/// The present time of the trace clock.
-fn now() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
 }
 
 /// Seconds since 1970.

@@ -6,6 +6,8 @@ use std::ops::Range;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use seekless_host::mounts::{MOUNTS, Mount, mounts, numbers};
+
 use crate::WatchError;
 
 /// A mounted file system on a block device.
@@ -25,6 +27,15 @@ pub(crate) struct Mounted {
     pub(crate) tree: Option<u64>,
     /// No other tree of it is mounted.
     pub(crate) alone: bool,
+}
+
+impl From<Mount> for Mounted {
+    fn from(mount: Mount) -> Self {
+        let Mount { device, whole, point, kind, source, options } = mount;
+        let tree = options.split(',').find_map(|o| o.strip_prefix("subvolid=")?.parse().ok());
+        let tree = tree.filter(|_| kind == "btrfs");
+        Self { point, kind, device, whole, source, tree, alone: true }
+    }
 }
 
 impl Mounted {
@@ -62,9 +73,8 @@ impl Mounted {
             _ => place,
         };
         let text = fs::read_to_string(whole.join("dev"))?;
-        let number = text.trim().split_once(':');
-        let number = number.and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
-        let number = number.ok_or_else(|| io::Error::other(format!("its number is '{text}'")))?;
+        let number =
+            numbers(&text).ok_or_else(|| io::Error::other(format!("its number is '{text}'")))?;
         Ok((whole, kernel_number(number)))
     }
 
@@ -112,52 +122,6 @@ fn supported(kind: &str) -> Result<(), &'static str> {
     }
 }
 
-/// The mounts in the text of mountinfo. Any user may mount at a name that is no text: such a line is
-/// left out.
-fn parse(text: &[u8]) -> Vec<Mounted> {
-    text.split(|&b| b == b'\n').filter_map(|l| line(std::str::from_utf8(l).ok()?)).collect()
-}
-
-fn line(line: &str) -> Option<Mounted> {
-    let (left, right) = line.split_once(" - ")?;
-    let mut left = left.split(' ').skip(2);
-    let (major, minor) = left.next()?.split_once(':')?;
-    let root = left.next()?;
-    let mut right = right.split(' ');
-    let (point, kind) = (unescape(left.next()?), right.next()?.to_owned());
-    let (source, options) = (unescape(right.next()?), right.next().unwrap_or(""));
-    let tree = options.split(',').find_map(|o| o.strip_prefix("subvolid=")?.parse().ok());
-    Some(Mounted {
-        tree: tree.filter(|_| kind == "btrfs"),
-        alone: true,
-        point,
-        kind,
-        source,
-        device: (major.parse().ok()?, minor.parse().ok()?),
-        whole: root == "/",
-    })
-}
-
-/// `\040` and the like are characters.
-fn unescape(text: &str) -> PathBuf {
-    use std::os::unix::ffi::OsStringExt as _;
-    let (mut out, mut rest) = (Vec::new(), text.as_bytes());
-    while let Some((&first, after)) = rest.split_first() {
-        let code = after.get(..3).and_then(|d| std::str::from_utf8(d).ok());
-        match code.filter(|_| first == b'\\').and_then(|d| u8::from_str_radix(d, 8).ok()) {
-            Some(byte) => {
-                out.push(byte);
-                rest = &after[3..];
-            }
-            None => {
-                out.push(first);
-                rest = after;
-            }
-        }
-    }
-    std::ffi::OsString::from_vec(out).into()
-}
-
 /// The file systems to watch.
 #[derive(Clone, Debug)]
 pub(crate) enum Choice {
@@ -169,13 +133,12 @@ pub(crate) enum Choice {
 
 /// The file systems that are mounted now.
 pub(crate) fn mounted() -> Result<Vec<Mounted>, WatchError> {
-    let path = "/proc/self/mountinfo";
-    let text = fs::read(path).map_err(|source| WatchError::Path {
-        path: path.into(),
+    let found = mounts().map_err(|source| WatchError::Path {
+        path: MOUNTS.into(),
         what: "list mounts",
         source,
     })?;
-    Ok(parse(&text))
+    Ok(found.into_iter().map(Mounted::from).collect())
 }
 
 impl Choice {
@@ -220,6 +183,10 @@ impl Choice {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn parse(text: &[u8]) -> Vec<Mounted> {
+        seekless_host::mounts::parse(text).into_iter().map(Mounted::from).collect()
+    }
 
     const TEXT: &[u8] = b"\
 22 27 0:21 / /proc rw,relatime - proc proc rw

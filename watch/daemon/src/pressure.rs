@@ -3,7 +3,9 @@
 //! that counts, and not the reader's.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use seekless_host::pressure::groups;
 
 /// Percent of the last ten seconds in which some process waited for memory, from which on nothing
 /// is fetched, if less than this share of the memory is available. A process that waits at the
@@ -26,30 +28,19 @@ pub(crate) fn pages_ahead() -> u64 {
 }
 
 /// Bytes that a control group and those around it can still hold, where they have a limit. `own`:
-/// the text of /proc/self/cgroup, which has a line for each hierarchy.
+/// the text of /proc/self/cgroup.
 fn group(own: &str, read: impl Fn(&Path) -> String) -> Option<u64> {
-    let mut least = None;
-    for line in own.lines() {
-        let mut parts = line.splitn(3, ':').skip(1);
-        let (Some(kinds), Some(path)) = (parts.next(), parts.next()) else { continue };
-        let (root, limit, usage) = match kinds {
-            "" => ("/sys/fs/cgroup", "memory.max", "memory.current"),
-            k if k.split(',').any(|k| k == "memory") => {
-                ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes")
-            }
-            _ => continue,
+    let free = |(dir, second): (PathBuf, bool)| {
+        let number = |name: &str| read(&dir.join(name)).trim().parse::<u64>().ok();
+        let (limit, usage) = if second {
+            (number("memory.max")?, number("memory.current")?)
+        } else {
+            (number("memory.limit_in_bytes")?, number("memory.usage_in_bytes")?)
         };
-        let root = Path::new(root);
-        let whole = root.join(path.trim_start_matches('/'));
-        for dir in whole.ancestors().take_while(|d| d.starts_with(root)) {
-            let number = |name| read(&dir.join(name)).trim().parse::<u64>().ok();
-            let (Some(limit), Some(usage)) = (number(limit), number(usage)) else { continue };
-            let cached = cached(&read(&dir.join("memory.stat")));
-            let free = limit.saturating_sub(usage.saturating_sub(cached));
-            least = Some(least.unwrap_or(u64::MAX).min(free));
-        }
-    }
-    least
+        let cached = cached(&read(&dir.join("memory.stat")));
+        Some(limit.saturating_sub(usage.saturating_sub(cached)))
+    };
+    groups(own).into_iter().filter_map(free).min()
 }
 
 /// Bytes of files in memory, from the text of memory.stat. In the first version, lines without

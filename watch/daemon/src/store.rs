@@ -1,11 +1,12 @@
 //! The folder with the learned data: one file for each file system, private, of bounded size.
 
-use std::fs::{self, DirBuilder, File};
-use std::io::{self, Read as _, Write as _};
+use std::fs::{DirBuilder, File};
+use std::io::{self, Read as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
+use seekless_host::write_whole;
 use seekless_jobs::{Job, state};
 
 use crate::WatchError;
@@ -30,7 +31,9 @@ impl Store {
             let source = io::Error::other("other users may write there; take another folder");
             return Err(fail("keep the state")(source));
         }
-        let lock = private().open(dir.join("lock")).map_err(fail("make the lock"))?;
+        let mut private = File::options();
+        private.create(true).truncate(true).write(true).mode(0o600);
+        let lock = private.open(dir.join("lock")).map_err(fail("make the lock"))?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Self { dir: dir.to_owned(), _lock: lock }),
             Err(_) => Err(WatchError::InUse(dir.to_owned())),
@@ -56,17 +59,7 @@ impl Store {
 
     /// Replaces the file of a file system. After an error the old file is still there.
     pub(crate) fn save(&self, id: u64, jobs: &[Job]) -> io::Result<()> {
-        let path = self.path(id);
-        let part = path.with_extension("part");
-        let written = private().truncate(true).open(&part).and_then(|mut file| {
-            file.write_all(&state::encode(jobs))?;
-            file.sync_data()
-        });
-        let result = written.and_then(|()| fs::rename(&part, &path));
-        if result.is_err() {
-            let _ = fs::remove_file(&part);
-        }
-        result
+        write_whole(&self.path(id), &state::encode(jobs), 0o600)
     }
 
     fn path(&self, id: u64) -> PathBuf {
@@ -74,15 +67,10 @@ impl Store {
     }
 }
 
-fn private() -> fs::OpenOptions {
-    let mut options = File::options();
-    options.create(true).write(true).mode(0o600);
-    options
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests fail by panic")]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
@@ -102,10 +90,10 @@ mod tests {
         fs::write(&path, b"something else").unwrap();
         let (jobs, wrong) = store.load(7);
         assert!(jobs.is_empty() && wrong.unwrap().contains("SKLWATCH"));
-        // The part cannot be written: the old file stays.
-        fs::create_dir(path.with_extension("part")).unwrap();
-        assert!(store.save(7, &[]).is_err());
-        assert_eq!(fs::read(&path).unwrap(), b"something else");
+        // The file cannot be replaced: nothing is left of the new one.
+        fs::create_dir(dir.join("0000000000000008.jobs")).unwrap();
+        assert!(store.save(8, &[]).is_err());
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), 3, "the lock, a file, a folder");
         drop(store);
         // A program that another test starts has a copy of the lock until it is executed.
         let start = std::time::Instant::now();

@@ -1,6 +1,5 @@
 //! The private tracefs instance with the watched events.
 
-use std::io::{self, Read as _};
 use std::os::fd::{AsFd as _, BorrowedFd};
 
 use seekless_host::tracing::{Instance, PageLayout, Pipe, TraceError, check_entries};
@@ -140,15 +139,9 @@ impl Tracer {
     pub(crate) fn read(&mut self, out: &mut Vec<Event>) -> Result<(), TraceError> {
         for pipe in &mut self.instance.pipes {
             for _ in 0..PAGES_MOST {
-                match pipe.file.read(&mut self.page) {
-                    Ok(0) => break,
-                    Ok(n) => self.missed += self.decoder.page(&self.page[..n], out),
-                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
-                    Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                    Err(source) => {
-                        let path = pipe.path.clone();
-                        return Err(TraceError::Tracefs { path, what: "read events", source });
-                    }
+                match pipe.read(&mut self.page)? {
+                    0 => break,
+                    n => self.missed += self.decoder.page(&self.page[..n], out),
                 }
             }
         }

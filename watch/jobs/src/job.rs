@@ -329,7 +329,6 @@ impl Job {
     }
 }
 
-/// Number of pages.
 pub(crate) fn pages_of(pieces: &[Piece]) -> u64 {
     pieces.iter().map(|p| u64::from(p.pages.count_ones())).sum()
 }

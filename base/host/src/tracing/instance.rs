@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::fs::OFlags;
+use rustix::time::{ClockId, clock_gettime};
 
 use super::error::{TraceError, at};
 use super::tracefs::Tracefs;
@@ -116,7 +117,24 @@ impl Instance {
     }
 }
 
+/// The present time of the trace clock.
+pub fn now() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
+}
+
 impl Pipe {
+    /// Reads the next page. Returns its length; 0 if there is none now.
+    pub fn read(&mut self, page: &mut [u8]) -> Result<usize, TraceError> {
+        loop {
+            match self.file.read(page) {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(0),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                read => return read.map_err(at(&self.path, "read events")),
+            }
+        }
+    }
+
     /// Events lost on this CPU since the instance was made.
     pub fn lost(&self) -> Result<u64, TraceError> {
         let text =

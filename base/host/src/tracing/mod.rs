@@ -9,5 +9,5 @@ mod tracefs;
 
 pub use error::TraceError;
 pub use format::{Field, PageLayout, check_entries, common_type, event_id, field, number_field};
-pub use instance::{Instance, Pipe, start_of};
+pub use instance::{Instance, Pipe, now, start_of};
 pub use page::Entries;

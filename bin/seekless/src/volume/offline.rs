@@ -53,7 +53,7 @@ Examples:
 pub(crate) struct DumpArgs {
     #[command(flatten)]
     volume: VolumeArgs,
-    /// As JSON (schema seekless.dump/1), the map included
+    /// As JSON (schema seekless.dump/2), the map included
     #[arg(long)]
     json: bool,
 }

@@ -123,8 +123,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 fn watch(args: &Args) -> anyhow::Result<()> {
     let state = std::path::absolute(&args.state).context("cannot find the folder of the state")?;
     let points = args.mounts.iter().map(|m| whole(m)).collect::<anyhow::Result<_>>()?;
-    let config =
-        Config::new(points, state.clone()).all(args.all).dry_run(args.dry_run).names(args.names);
+    let config = Config {
+        points,
+        state: state.clone(),
+        all: args.all,
+        dry_run: args.dry_run,
+        names: args.names,
+    };
     let (stop, mut signal) = UnixStream::pair().context("cannot make a pair of sockets")?;
     on_signal(&[SIGINT, SIGTERM, SIGHUP], move |_| signal.write_all(b"s").is_ok())?;
     let mut daemon = Daemon::start(config)?;

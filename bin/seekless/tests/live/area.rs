@@ -266,6 +266,7 @@ fn writes_are_absorbed_survive_a_kill_and_go_home_when_drained() {
     let dump: Value =
         serde_json::from_str(&place.run("volume dump disk.img --area disk.area --json")).unwrap();
     assert_eq!(dump["map"].as_array().unwrap().len(), 512);
+    assert_eq!(dump["map"][0]["sum"].as_str().unwrap().len(), 12);
     place.run("volume drain disk.img --area disk.area");
     assert!(whole(&fs::read(&disk).unwrap()), "drained, and home is not complete");
     let status = place.status(&BESIDE);

@@ -226,7 +226,7 @@ bitflags! {
 
 impl AreaFlags {
     /// Every flag, with its name and meaning for the document.
-    pub(super) const ALL: [(Self, &'static str, &'static str); 3] = [
+    pub const ALL: [(Self, &'static str, &'static str); 3] = [
         (Self::DIRTY, "DIRTY", "the log may hold the only copy of some data (BORG_REQUIRE)"),
         (Self::CLEAN, "CLEAN", "detached in order: the checkpoint's account of copies is valid"),
         (Self::IN_PLACE, "IN_PLACE", "read segments may hold the only copy of some data"),

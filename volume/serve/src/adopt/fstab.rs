@@ -1,11 +1,11 @@
 //! Lines of /etc/fstab that mount an adopted disk: switched off at adoption, and restored.
 
 use std::fs;
-use std::io::{self, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use seekless_host::unescaped;
+use seekless_host::{unescaped, write_whole};
 
 use super::units::below;
 use super::{AdoptError, file, refused};
@@ -165,22 +165,9 @@ fn change(root: &Path, with: impl Fn(&str) -> Option<String>) -> Result<bool, Ad
     if !changed {
         return Ok(false);
     }
-    let part = target.with_extension("seekless-part");
-    let write = || -> io::Result<()> {
-        let mode = target.metadata()?.mode();
-        let _ = fs::remove_file(&part);
-        let mut out = fs::File::options().write(true).create_new(true).mode(mode).open(&part)?;
-        out.set_permissions(target.metadata()?.permissions())?;
-        out.write_all(new.as_bytes())?;
-        out.sync_all()?;
-        fs::rename(&part, &target)?;
-        fs::File::open(target.parent().unwrap_or(Path::new("/")))?.sync_all()
-    };
-    let written = write().map_err(file(&target, "write it"));
-    if written.is_err() {
-        let _ = fs::remove_file(&part);
-    }
-    written.map(|()| true)
+    let mode = target.metadata().map_err(file(&target, "write it"))?.mode();
+    write_whole(&target, new.as_bytes(), mode).map_err(file(&target, "write it"))?;
+    Ok(true)
 }
 
 #[cfg(test)]

@@ -10,11 +10,12 @@ mod units;
 
 use std::fmt::Write as _;
 use std::io;
-use std::os::unix::fs::FileTypeExt as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use seekless_block::{Bytes, PAGE_BYTES, SECTOR_BYTES};
 use seekless_engine::Mode;
+use seekless_host::mounts::mounts;
 use seekless_host::{HostError, Opened, quoted, signature};
 
 use crate::area::{self, At, MakeOptions, Share};
@@ -141,16 +142,16 @@ pub fn plan(options: &AdoptOptions) -> Result<Adoption, AdoptError> {
     for option in &options.serve {
         units::check_path(Path::new(option))?;
     }
-    let mount = match (&options.mount, &entry) {
-        (Some(dir), _) => Some(units::Mounted::at(&absolute_new(dir)?, entry.as_ref())?),
-        (None, Some(entry)) => {
-            // The directories of another root are not known here.
-            let dir = entry.dir.canonicalize().ok().filter(|_| options.root == Path::new("/"));
-            Some(units::Mounted::at(dir.as_ref().unwrap_or(&entry.dir), Some(entry))?)
-        }
-        (None, None) => None,
+    let mut record = Record {
+        schema: record::SCHEMA.to_owned(),
+        name,
+        backing: served,
+        area,
+        area_is_device: is_device,
+        mount: mount_of(options, entry.as_ref())?,
+        fstab: entry.map(|e| e.line),
+        ..Record::default()
     };
-    let mut record = Record::new(name, served, area, is_device, mount, entry.map(|e| e.line));
     // Another system's kernel is not known.
     if options.root == Path::new("/") {
         record.ublk = ublk::free_number(&Record::ublk_numbers(&options.root)?);
@@ -166,6 +167,23 @@ pub fn plan(options: &AdoptOptions) -> Result<Adoption, AdoptError> {
         (None, _) => "a new file".to_owned(),
     };
     Ok(Adoption { record, size, systemd, disk, place, texts })
+}
+
+/// The mount that the units will make.
+fn mount_of(
+    options: &AdoptOptions,
+    entry: Option<&fstab::Entry>,
+) -> Result<Option<units::Mounted>, AdoptError> {
+    let dir = match (&options.mount, entry) {
+        (Some(dir), _) => absolute_new(dir)?,
+        (None, Some(entry)) => {
+            // The directories of another root are not known here.
+            let dir = entry.dir.canonicalize().ok().filter(|_| options.root == Path::new("/"));
+            dir.unwrap_or_else(|| entry.dir.clone())
+        }
+        (None, None) => return Ok(None),
+    };
+    units::Mounted::at(&dir, entry).map(Some)
 }
 
 impl Adoption {
@@ -216,7 +234,7 @@ impl Adoption {
     /// Makes the area and the units, starts them, and waits until the disk is served. If anything
     /// fails, undoes what was done.
     pub fn carry_out(self) -> Result<Remaining, AdoptError> {
-        self.record.begin(self.systemd.root())?;
+        self.record.begin(&self.systemd.root)?;
         match self.steps() {
             Ok(remaining) => Ok(remaining),
             Err(cause) => match undo(&self.record, &self.systemd) {
@@ -242,12 +260,12 @@ impl Adoption {
             force: false,
         };
         area::make(backing, &options)?;
-        self.record.area_is_made(self.systemd.root())?;
-        self.record.write(self.systemd.root(), &self.texts)?;
+        self.record.area_is_made(&self.systemd.root)?;
+        self.record.write(&self.systemd.root, &self.texts)?;
         if let Some(line) = &self.record.fstab {
-            fstab::disable(self.systemd.root(), &self.record.name, line)?;
+            fstab::disable(&self.systemd.root, &self.record.name, line)?;
         }
-        if !self.systemd.runs() {
+        if !self.systemd.runs {
             return Ok(units::by_hand(&self.record));
         }
         self.systemd.start(&self.record)?;
@@ -291,8 +309,8 @@ pub fn release(what: &Path, root: &Path) -> Result<PathBuf, AdoptError> {
 
 /// Undoes all of an adoption that was done. Nothing is removed before all data is at home.
 fn undo(record: &Record, systemd: &Systemd) -> Result<(), AdoptError> {
-    let root = systemd.root();
-    if systemd.runs() {
+    let root = &systemd.root;
+    if systemd.runs {
         systemd.stop(record)?;
     }
     if record.is_area_made(root) {
@@ -307,7 +325,7 @@ fn undo(record: &Record, systemd: &Systemd) -> Result<(), AdoptError> {
     if record.is_area_made(root) {
         record.remove_area()?;
     }
-    if systemd.runs() {
+    if systemd.runs {
         systemd.reload()?;
     }
     record.end(root)
@@ -414,10 +432,15 @@ fn absolute_new(path: &Path) -> Result<PathBuf, AdoptError> {
 fn unmount_first(error: HostError, path: &Path) -> AdoptError {
     match &error {
         HostError::InUse { by, .. } => {
-            let dir = by.strip_prefix("it is mounted at ");
-            let what = dir.map_or_else(
+            let number = path.metadata().map(|meta| meta.rdev()).unwrap_or_default();
+            let number = (rustix::fs::major(number), rustix::fs::minor(number));
+            let mut mounts = mounts().unwrap_or_default().into_iter();
+            let what = mounts.find(|m| m.device == number).map_or_else(
                 || "end that use, then adopt it".to_owned(),
-                |dir| format!("`umount {0}`, then adopt it with --mount {0}", quoted(dir)),
+                |mount| {
+                    let dir = quoted(&mount.point.to_string_lossy());
+                    format!("`umount {dir}`, then adopt it with --mount {dir}")
+                },
             );
             refused(path, format!("in use: {by}; {what}"))
         }

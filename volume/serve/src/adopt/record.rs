@@ -12,16 +12,16 @@ use super::units::{self, Mounted, below};
 use super::{AdoptError, file, refused};
 use crate::area;
 
-const SCHEMA: &str = "seekless.adopted/1";
+pub(super) const SCHEMA: &str = "seekless.adopted/1";
 const FOLDER: &str = "/etc/seekless";
 const ENDING: &str = ".adopted.json";
 /// Beside the record from when the area is made: until then, its path belongs to others.
 const MADE: &str = ".area-made";
 
 /// All that an adoption makes. Paths are those of the running system, without `--root`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
-    schema: String,
+    pub(super) schema: String,
     pub(super) name: String,
     /// The served disk, by a name that stays.
     pub(super) backing: PathBuf,
@@ -37,39 +37,12 @@ pub(super) struct Record {
     /// Symbolic links, and where they lead.
     pub(super) links: Vec<(PathBuf, PathBuf)>,
     /// Folders that did not exist, outermost first.
-    dirs: Vec<PathBuf>,
+    pub(super) dirs: Vec<PathBuf>,
     /// The folder of the area, if it did not exist; not below `--root`.
     pub(super) area_dir: Option<PathBuf>,
 }
 
 impl Record {
-    pub(super) fn new(
-        name: String,
-        backing: PathBuf,
-        area: PathBuf,
-        area_is_device: bool,
-        mount: Option<Mounted>,
-        fstab: Option<String>,
-    ) -> Self {
-        let schema = SCHEMA.to_owned();
-        let (files, links, dirs) = (Vec::new(), Vec::new(), Vec::new());
-        let area_dir = None;
-        Self {
-            schema,
-            name,
-            backing,
-            area,
-            area_is_device,
-            ublk: None,
-            mount,
-            fstab,
-            files,
-            links,
-            dirs,
-            area_dir,
-        }
-    }
-
     fn path(root: &Path, name: &str) -> PathBuf {
         below(root, Path::new(FOLDER)).join(format!("{name}{ENDING}"))
     }

@@ -264,8 +264,8 @@ pub(super) fn by_hand(record: &Record) -> Vec<String> {
 /// The service manager of the system at a root.
 #[derive(Debug)]
 pub(super) struct Systemd {
-    root: PathBuf,
-    runs: bool,
+    pub(super) root: PathBuf,
+    pub(super) runs: bool,
 }
 
 impl Systemd {
@@ -276,14 +276,6 @@ impl Systemd {
         }
         let runs = below(root, Path::new("/run/systemd/system")).is_dir();
         Ok(Self { root: root.to_owned(), runs })
-    }
-
-    pub(super) fn root(&self) -> &Path {
-        &self.root
-    }
-
-    pub(super) const fn runs(&self) -> bool {
-        self.runs
     }
 
     pub(super) fn at(&self, path: &Path) -> PathBuf {
@@ -374,10 +366,14 @@ mod tests {
 
     fn adopted(ublk: Option<u32>) -> Record {
         let mount = Mounted::at(Path::new("/srv/data"), None).unwrap();
-        let (backing, area) = (PathBuf::from("/dev/sdb1"), PathBuf::from("/var/sdb1.area"));
-        let mut record = Record::new("sdb1".to_owned(), backing, area, false, Some(mount), None);
-        record.ublk = ublk;
-        record
+        Record {
+            name: "sdb1".to_owned(),
+            backing: "/dev/sdb1".into(),
+            area: "/var/sdb1.area".into(),
+            mount: Some(mount),
+            ublk,
+            ..Record::default()
+        }
     }
 
     #[test]

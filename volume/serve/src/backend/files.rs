@@ -147,40 +147,27 @@ impl Files {
             (bytes, None) => Some(memory_file(bytes)?),
         };
         let area = area.map(|fd| Disk::new(fd, Runs::all()));
-        Ok(Self {
-            own: None,
-            home,
-            area,
-            may_be_newer: false,
-            is_area_temporary: true,
-            newest: None,
-            direct: false,
-        })
+        Ok(Self { may_be_newer: false, is_area_temporary: true, ..Self::over(home, area) })
     }
 
     /// A home and its area; `own` if both are on one device.
-    pub(crate) const fn of(home: Disk, area: Disk, own: Option<[u8; 32]>) -> Self {
-        let area = Some(area);
-        Self {
-            own,
-            home,
-            area,
-            may_be_newer: true,
-            is_area_temporary: false,
-            newest: None,
-            direct: false,
-        }
+    pub(crate) fn of(home: Disk, area: Disk, own: Option<[u8; 32]>) -> Self {
+        Self { own, ..Self::over(home, Some(area)) }
     }
 
     /// A home as it reads with its area attached; neither is written.
     pub(crate) fn overlaid(home: Disk, area: Disk, newest: Examined) -> Self {
+        Self { newest: Some(Box::new(newest)), ..Self::over(home, Some(area)) }
+    }
+
+    const fn over(home: Disk, area: Option<Disk>) -> Self {
         Self {
-            own: None,
             home,
-            area: Some(area),
+            area,
+            own: None,
             may_be_newer: true,
             is_area_temporary: false,
-            newest: Some(Box::new(newest)),
+            newest: None,
             direct: false,
         }
     }

@@ -13,7 +13,6 @@ use seekless_engine::format::{
 
 /// Sectors of each end of home that the guard replaces.
 pub(crate) const EDGE: u64 = GUARD_PAGES * PAGE_BYTES / SECTOR_BYTES;
-/// Sectors of the guard region.
 pub(crate) const REGION: u64 = GUARD_REGION_PAGES * PAGE_BYTES / SECTOR_BYTES;
 /// The least home with two ends.
 pub(crate) const HOME_MIN: u64 = 2 * EDGE;
@@ -144,6 +143,13 @@ fn header_of(region: &mut dyn Device) -> Result<Result<GuardHeader, FormatError>
     Ok(GuardHeader::decode(&page))
 }
 
+/// Home's two ends, as the region has them.
+fn region_bytes(region: &mut dyn Device) -> Result<Vec<u8>, DeviceError> {
+    let mut bytes = vec![0; 2 * EDGE_BYTES];
+    region.read(page_extent(1, 2 * GUARD_PAGES), &mut bytes)?;
+    Ok(bytes)
+}
+
 /// Some pages are about to be written: durably, their checksums hold no longer.
 pub(crate) fn open_pages(region: &mut dyn Device, pages: u64) -> Result<(), GuardError> {
     let Ok(mut header) = header_of(region)? else {
@@ -162,8 +168,7 @@ pub(crate) fn sum_pages(region: &mut dyn Device) -> Result<(), GuardError> {
     let Ok(header) = header_of(region)? else { return Ok(()) };
     if header.state == GuardState::Up && header.summed != u64::MAX {
         region.flush()?;
-        let mut bytes = vec![0; 2 * EDGE_BYTES];
-        region.read(page_extent(1, 2 * GUARD_PAGES), &mut bytes)?;
+        let bytes = region_bytes(region)?;
         write_header(region, &summed(header, &bytes))?;
     }
     Ok(())
@@ -205,24 +210,12 @@ impl Guard<'_> {
         self.home.flush()
     }
 
-    fn read_region(&mut self) -> Result<Vec<u8>, DeviceError> {
-        let mut bytes = vec![0; 2 * EDGE_BYTES];
-        self.region.read(page_extent(1, 2 * GUARD_PAGES), &mut bytes)?;
-        Ok(bytes)
-    }
-
-    fn put_header(&mut self, header: &GuardHeader) -> Result<(), DeviceError> {
-        write_header(self.region, header)
-    }
-
     /// `None` without a region.
     fn header(&mut self) -> Result<Option<Result<GuardHeader, FormatError>>, DeviceError> {
         if self.region.capacity().0 < REGION {
             return Ok(None);
         }
-        let mut page: Page = [0; PAGE_BYTES as usize];
-        self.region.read(page_extent(0, 1), &mut page)?;
-        Ok(match GuardHeader::decode(&page) {
+        Ok(match header_of(self.region)? {
             Err(FormatError::NotSeekless { .. }) => None,
             other => Some(other),
         })
@@ -263,7 +256,7 @@ impl Guard<'_> {
 
     /// Compares the pages of the region with their checksums.
     fn check_region(&mut self, header: &GuardHeader) -> Result<(), GuardError> {
-        let bytes = self.read_region()?;
+        let bytes = region_bytes(self.region)?;
         let mut pages = bytes.chunks_exact(PAGE_BYTES as usize).zip(header.sums).enumerate();
         let is_bad = |(i, (page, sum)): &(usize, (&[u8], u32))| {
             header.summed >> i & 1 == 1 && sum_of(page) != *sum
@@ -371,7 +364,7 @@ impl Guard<'_> {
     }
 
     fn standing_between(&mut self, header: &GuardHeader) -> Result<Standing, GuardError> {
-        let region = self.read_region()?;
+        let region = region_bytes(self.region)?;
         let found = self.compare(header, Some(&region))?;
         let lacking = found.guard > 0;
         if lacking && crc_fast::crc32_iscsi(&region) != header.sum {
@@ -441,7 +434,7 @@ impl Guard<'_> {
     fn mark(&mut self, state: GuardState, sum: u32) -> Result<(), GuardError> {
         let header = self.good_header()?;
         let sums = [0; PAGES];
-        Ok(self.put_header(&GuardHeader { state, sum, summed: 0, sums, ..header })?)
+        Ok(write_header(self.region, &GuardHeader { state, sum, summed: 0, sums, ..header })?)
     }
 
     /// Puts the guard up if it is down. From then on the region holds home's ends.
@@ -449,9 +442,9 @@ impl Guard<'_> {
         let before = self.prepare(place).map_err(|error| HalfUp { error, touched: false })?;
         let mut after = || -> Result<(), GuardError> {
             self.write_home(&self.guard_pages(&before))?;
-            let bytes = self.read_region()?;
+            let bytes = region_bytes(self.region)?;
             let up = GuardHeader { state: GuardState::Up, sum: 0, ..before };
-            Ok(self.put_header(&summed(up, &bytes))?)
+            Ok(write_header(self.region, &summed(up, &bytes))?)
         };
         after().map_err(|error| HalfUp { error, touched: true })
     }
@@ -476,7 +469,7 @@ impl Guard<'_> {
             place,
             ..old
         };
-        self.put_header(&header)?;
+        write_header(self.region, &header)?;
         Ok(header)
     }
 
@@ -487,7 +480,7 @@ impl Guard<'_> {
 
     /// Requires a durable region, as after [`Self::settle`].
     fn restore(&mut self) -> Result<(), GuardError> {
-        let bytes = self.read_region()?;
+        let bytes = region_bytes(self.region)?;
         self.mark(GuardState::Between, crc_fast::crc32_iscsi(&bytes))?;
         self.write_home(&bytes)?;
         self.mark(GuardState::Down, 0)
@@ -540,7 +533,7 @@ impl Guard<'_> {
                 return self.of_another(&page);
             }
             (header.generation, header.place) = (page.generation, page.place);
-            let region = self.read_region()?;
+            let region = region_bytes(self.region)?;
             let found = self.compare(&header, Some(&region))?;
             (header.state, header.sum) = match found {
                 Ends { region: 0, other: 0, .. } => (GuardState::Up, 0),
@@ -550,7 +543,7 @@ impl Guard<'_> {
         } else if home.windows(GUARD_WORDS.len()).any(|w| w == GUARD_WORDS) {
             return wrong(true, BOTH_DAMAGED);
         }
-        Ok(self.put_header(&header)?)
+        Ok(write_header(self.region, &header)?)
     }
 }
 

@@ -62,7 +62,6 @@ impl Late {
     }
 }
 
-/// The bucket of a number.
 const fn bucket(ns: u64) -> usize {
     let octave = (u64::BITS - ns.leading_zeros()).saturating_sub(FINE + 1);
     ((octave as usize) << FINE) + (ns >> octave) as usize

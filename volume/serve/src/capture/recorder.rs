@@ -2,14 +2,12 @@
 //! when to poll.
 
 use std::collections::VecDeque;
-use std::io::{self, Read as _};
 use std::path::PathBuf;
 
 use rustix::thread::gettid;
-use rustix::time::{ClockId, clock_gettime};
 use seekless_block::{Bytes, Duration};
 use seekless_host::tracing::{
-    Entries, Field, Instance, PageLayout, Pipe, TraceError, check_entries, common_type,
+    Entries, Field, Instance, PageLayout, Pipe, TraceError, check_entries, common_type, now,
 };
 use seekless_trace::{Collector, Device, Info, Record, Sighting, Stream};
 
@@ -30,28 +28,19 @@ const COMMAND: usize = 16;
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Config {
-    device: PathBuf,
-    issued: bool,
-    buffer: Bytes,
+    /// The block device.
+    pub device: PathBuf,
+    /// Requests as issued to the driver, after merging and scheduling, each with its time to
+    /// completion. The kernel then records three events per request instead of one.
+    pub issued: bool,
+    /// Kernel memory for unread events of all CPUs, rounded up to two pages per CPU.
+    pub buffer: Bytes,
 }
 
 impl Config {
     /// Requests as queued on this block device, with 32 MiB of buffer.
     pub fn new(device: impl Into<PathBuf>) -> Self {
         Self { device: device.into(), issued: false, buffer: Bytes(32 << 20) }
-    }
-
-    /// Requests as issued to the driver, after merging and scheduling, each with its time to
-    /// completion. The kernel then records three events per request instead of one.
-    pub const fn issued(mut self, issued: bool) -> Self {
-        self.issued = issued;
-        self
-    }
-
-    /// Kernel memory for unread events of all CPUs, rounded up to two pages per CPU.
-    pub const fn buffer(mut self, bytes: Bytes) -> Self {
-        self.buffer = bytes;
-        self
     }
 }
 
@@ -303,16 +292,10 @@ impl Recorder {
         for pipe in &mut self.instance.pipes {
             let (mut pages, before) = (0, self.pending.len());
             loop {
-                let length = match pipe.file.read(&mut self.page) {
-                    Ok(0) => break,
-                    Ok(n) => n,
-                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
-                    Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
-                    Err(source) => {
-                        let what = "read events";
-                        return Err(TraceError::Tracefs { path: pipe.path.clone(), what, source });
-                    }
-                };
+                let length = pipe.read(&mut self.page)?;
+                if length == 0 {
+                    break;
+                }
                 let bytes = &self.page[..length];
                 let missed = self.decoder.page(bytes, &mut self.pending).map_err(|what| {
                     TraceError::Data { path: pipe.path.clone(), what: what.to_owned() }
@@ -389,12 +372,6 @@ fn filter(device: &BlockDevice, what: What) -> String {
         filter += &format!(" && common_pid != {}", gettid().as_raw_nonzero());
     }
     filter
-}
-
-/// The present time of the trace clock.
-fn now() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
 }
 
 #[cfg(all(test, target_endian = "little"))]

@@ -148,17 +148,10 @@ impl Administered {
         if mode == Mode::WriteThrough {
             self.wait_drained(true, progress)?;
         }
-        let start = Instant::now();
-        loop {
-            let state = self.state()?;
-            if state.mode == mode_name(mode) {
-                return self.close();
-            }
-            if start.elapsed() > STUCK {
-                return Err(AdministerError::ModeNotChanged { why: state.why() });
-            }
-            std::thread::sleep(LOOK_EVERY);
-        }
+        let left = |state: &VolumeState| (state.mode != mode_name(mode)).then_some((0, false));
+        let stuck = |_, why| AdministerError::ModeNotChanged { why };
+        self.wait(LOOK_EVERY, left, &mut |_| {}, stuck)?;
+        self.close()
     }
 
     /// Drains the volume, then ends its server, if there is one, with the area saved. Refused while
@@ -193,24 +186,18 @@ impl Administered {
     /// SOSP'05, 3.3: `chkfs2`).
     pub fn prove(self, progress: Progress<'_>) -> Result<Proven, AdministerError> {
         let start = Instant::now();
-        let (mut last, mut since) = (self.state()?, start);
-        let (doubted, usable) = (last.in_doubt_bytes, last.copied_bytes);
-        while last.in_doubt_bytes > 0 {
-            progress(Bytes(last.in_doubt_bytes));
-            std::thread::sleep(LOOK_EVERY);
-            let state = self.state()?;
-            if state.in_doubt_bytes != last.in_doubt_bytes {
-                since = Instant::now();
-            }
-            if since.elapsed() > STUCK {
-                let left = Bytes(state.in_doubt_bytes);
-                return Err(AdministerError::NotProven { left, why: state.why() });
-            }
-            last = state;
-        }
-        let usable = Bytes(last.copied_bytes.saturating_sub(usable));
+        let before = self.state()?;
+        let mut last = before.in_doubt_bytes;
+        let left = |state: &VolumeState| {
+            let left = state.in_doubt_bytes;
+            let goes_on = std::mem::replace(&mut last, left) != left;
+            (left > 0).then_some((left, goes_on))
+        };
+        let stuck = |left, why| AdministerError::NotProven { left, why };
+        let after = self.wait(LOOK_EVERY, left, progress, stuck)?;
+        let usable = Bytes(after.copied_bytes.saturating_sub(before.copied_bytes));
         self.close()?;
-        Ok(Proven { doubted: Bytes(doubted), usable, took: start.elapsed() })
+        Ok(Proven { doubted: Bytes(before.in_doubt_bytes), usable, took: start.elapsed() })
     }
 
     /// Replicates the pages of `homes` in free space close to `near`, and waits until the replicas
@@ -257,41 +244,51 @@ impl Administered {
 
     /// Waits until everything is at home; with `replicas`, these may stay.
     fn wait_drained(&self, replicas: bool, progress: Progress<'_>) -> Result<(), AdministerError> {
-        let (mut least, mut since) = (u64::MAX, Instant::now());
-        loop {
-            let state = self.state()?;
+        let mut least = u64::MAX;
+        let left = |state: &VolumeState| {
             let stained = state.replicas.map_or(0, |r| r.stained_bytes);
             let left = state.dirty_bytes + if replicas { 0 } else { stained };
-            if state.drained || replicas && state.replicas.is_some() && left == 0 {
-                return Ok(());
-            }
-            if left < least {
-                (least, since) = (left, Instant::now());
-            }
-            progress(Bytes(left));
-            if since.elapsed() > STUCK {
-                return Err(AdministerError::NotDrained { left: Bytes(left), why: state.why() });
-            }
-            std::thread::sleep(LOOK_EVERY);
-        }
+            let goes_on = left < least;
+            least = least.min(left);
+            let is_done = state.drained || replicas && state.replicas.is_some() && left == 0;
+            (!is_done).then_some((left, goes_on))
+        };
+        let stuck = |left, why| AdministerError::NotDrained { left, why };
+        self.wait(LOOK_EVERY, left, progress, stuck).map(|_| ())
     }
 
     /// Waits until the requested replicas are written. Returns the bytes of all replicas.
     fn wait_replicated(&self, progress: Progress<'_>) -> Result<Bytes, AdministerError> {
-        let (mut last, mut since) = (0, Instant::now());
+        let mut last = 0;
+        let left = |state: &VolumeState| {
+            let (done, all) = state.moving_bytes?;
+            Some((all.saturating_sub(done), std::mem::replace(&mut last, done) != done))
+        };
+        let stuck = |_, _| AdministerError::NotReplicated;
+        Ok(Bytes(self.wait(LOOK_EVERY / 2, left, progress, stuck)?.copied_bytes))
+    }
+
+    /// Waits until `left` is `None`. It has the bytes that are left, and whether the work went on
+    /// since the last look.
+    fn wait(
+        &self,
+        every: Duration,
+        mut left: impl FnMut(&VolumeState) -> Option<(u64, bool)>,
+        progress: Progress<'_>,
+        stuck: impl FnOnce(Bytes, String) -> AdministerError,
+    ) -> Result<VolumeState, AdministerError> {
+        let mut since = Instant::now();
         loop {
             let state = self.state()?;
-            let Some((done, all)) = state.moving_bytes else {
-                return Ok(Bytes(state.copied_bytes));
-            };
-            if done != last {
-                (last, since) = (done, Instant::now());
+            let Some((left, goes_on)) = left(&state) else { return Ok(state) };
+            if goes_on {
+                since = Instant::now();
             }
-            if since.elapsed() >= STUCK {
-                return Err(AdministerError::NotReplicated);
+            progress(Bytes(left));
+            if since.elapsed() > STUCK {
+                return Err(stuck(Bytes(left), state.why()));
             }
-            progress(Bytes(all - done.min(all)));
-            std::thread::sleep(LOOK_EVERY / 2);
+            std::thread::sleep(every);
         }
     }
 

@@ -19,6 +19,7 @@ pub const TOKEN: &str = "SEEKLESS_HTTP_TOKEN";
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Longer answers are not from seekless.
 const ANSWER_MAX: u64 = 16 << 20;
+const HEADERS_MAX: usize = 64;
 
 /// Why a question has no answer.
 #[derive(Debug, thiserror::Error)]
@@ -141,32 +142,27 @@ enum Bad {
 /// The body of a good answer.
 fn body(answer: &[u8]) -> Result<&[u8], Bad> {
     let strange = |why: &str| Bad::Strange(why.to_owned());
-    let end = answer.windows(4).position(|w| w == b"\r\n\r\n");
-    let end = end.ok_or_else(|| strange("it does not speak HTTP"))?;
-    let head = String::from_utf8_lossy(&answer[..end]);
-    let mut words = head.lines().next().unwrap_or("").splitn(3, ' ');
-    let (Some(_), Some(code)) = (words.next().filter(|v| v.starts_with("HTTP/1.")), words.next())
-    else {
+    let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+    let mut head = httparse::Response::new(&mut headers);
+    let Ok(httparse::Status::Complete(end)) = head.parse(answer) else {
         return Err(strange("it does not speak HTTP"));
     };
-    let body = &answer[end + 4..];
-    match code {
-        "200" => {}
-        "401" => {
+    let body = answer.get(end..).unwrap_or_default();
+    match head.code.unwrap_or_default() {
+        200 => {}
+        401 => {
             return Err(Bad::Strange(format!("a token is needed, or another one: set {TOKEN}")));
         }
-        "409" => return Err(Bad::Refused(String::from_utf8_lossy(body).trim().to_owned())),
-        "421" => return Err(strange("it is not known there by this name: use its address")),
-        _ => {
-            let word = words.next().unwrap_or("");
+        409 => return Err(Bad::Refused(String::from_utf8_lossy(body).trim().to_owned())),
+        421 => return Err(strange("it is not known there by this name: use its address")),
+        code => {
+            let word = head.reason.unwrap_or_default();
             let why = format!("it answered {code} {word}; is this a seekless server?");
             return Err(Bad::Strange(why));
         }
     }
-    let length = head.lines().find_map(|l| {
-        let (name, value) = l.split_once(':')?;
-        name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>().ok())?
-    });
+    let length = head.headers.iter().find(|h| h.name.eq_ignore_ascii_case("content-length"));
+    let length = length.and_then(|h| str::from_utf8(h.value).ok()?.trim().parse::<usize>().ok());
     if length.is_some_and(|l| l != body.len()) {
         return Err(strange("the answer was cut off"));
     }

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::mode_name;
 use crate::area::Lasting;
 
-/// Schema `seekless.dump/1`. Addresses and sizes are in sectors of 512 bytes, unless the name says
+/// Schema `seekless.dump/2`. Addresses and sizes are in sectors of 512 bytes, unless the name says
 /// pages.
 #[derive(Serialize)]
 pub struct Dump {
@@ -39,7 +39,7 @@ struct SuperblockDump {
     area_at: Option<u64>,
     grid: u8,
     mode: &'static str,
-    flags: Vec<&'static str>,
+    flags: Vec<String>,
     segment_pages: u32,
     read_segments: u32,
     log_segments: u32,
@@ -57,24 +57,22 @@ struct SuperblockDump {
 struct CopyDump {
     slot: u32,
     home: u64,
-    state: &'static str,
-    crc32c: String,
+    state: String,
+    sum: String,
 }
 
-const fn state_name(state: CopyState) -> &'static str {
-    match state {
-        CopyState::Free => "free",
-        CopyState::Suspect => "suspect",
-        CopyState::Clean => "clean",
-        CopyState::Dirty => "dirty",
-    }
+fn state_name(state: CopyState) -> String {
+    format!("{state:?}").to_lowercase()
+}
+
+fn flag_names(flags: AreaFlags) -> Vec<String> {
+    let set = AreaFlags::ALL.iter().filter(|(flag, ..)| flags.contains(*flag));
+    set.map(|(_, name, _)| name.to_lowercase()).collect()
 }
 
 impl SuperblockDump {
     fn of(found: &Examined) -> Self {
         let s = found.superblock();
-        let flags = [(AreaFlags::DIRTY, "dirty"), (AreaFlags::CLEAN, "clean")];
-        let flags = flags.into_iter().filter(|(f, _)| s.flags.contains(*f)).map(|(_, name)| name);
         Self {
             uuid: s.uuid.to_string(),
             generation: s.generation,
@@ -84,7 +82,7 @@ impl SuperblockDump {
             area_at: s.inside.then_some(s.area_at.0),
             grid: s.grid,
             mode: mode_name(s.mode),
-            flags: flags.collect(),
+            flags: flag_names(s.flags),
             segment_pages: s.segment_pages,
             read_segments: s.read_segments,
             log_segments: s.log_segments,
@@ -107,12 +105,12 @@ impl Dump {
             slot,
             home: found.home_of(page).start.0,
             state: state_name(state),
-            crc32c: format!("{sum:08x}"),
+            sum: format!("{sum:012x}"),
         });
         let guarded = lasting.is_guarded();
         let (free, stained) = found.free();
         Self {
-            schema: "seekless.dump/1",
+            schema: "seekless.dump/2",
             superblock: SuperblockDump::of(found),
             log_records_behind_checkpoint: found.records(),
             clean: found.is_clean(),
@@ -147,11 +145,23 @@ impl fmt::Display for Dump {
             let bytes = Sectors(pages * PAGE_SECTORS).bytes();
             writeln!(f, "{state:<22} {pages} pages ({bytes})")?;
         }
-        writeln!(f, "\n{:>10} {:>16} {:<8} crc32c", "slot", "home sector", "state")?;
+        writeln!(f, "\n{:>10} {:>16} {:<8} sum", "slot", "home sector", "state")?;
         for copy in &self.map {
-            let CopyDump { slot, home, state, crc32c } = copy;
-            writeln!(f, "{slot:>10} {home:>16} {state:<8} {crc32c}")?;
+            let CopyDump { slot, home, state, sum } = copy;
+            writeln!(f, "{slot:>10} {home:>16} {state:<8} {sum}")?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_flag_and_state_has_its_name() {
+        assert_eq!(flag_names(AreaFlags::DIRTY.union(AreaFlags::IN_PLACE)), ["dirty", "in_place"]);
+        assert_eq!(flag_names(AreaFlags::CLEAN), ["clean"]);
+        assert_eq!(CopyState::ALL.map(state_name), ["free", "suspect", "clean", "dirty"]);
     }
 }
