@@ -4,7 +4,7 @@
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::host::{self, Loop, Mount, Server, rounds, run};
@@ -87,7 +87,8 @@ fn write_under(name: &str, limit: u64, args: &[&str], round: u64) {
     let count = format!("count={}", 2 * limit.min(300 * MIB) / MIB);
     dd.args(["if=/dev/zero", "bs=1M", "conv=fsync", &count])
         .arg(format!("of={}", root.join("f").display()));
-    let mut dd = dd.stderr(Stdio::null()).spawn().unwrap();
+    let said = dir.path().join("dd.txt");
+    let mut dd = dd.stderr(File::create(&said).unwrap()).spawn().unwrap();
     // What has come to the disk's image.
     let moved = || image.metadata().unwrap().blocks();
     let (mut last, mut end) = (0, Instant::now() + STILL);
@@ -108,7 +109,8 @@ fn write_under(name: &str, limit: u64, args: &[&str], round: u64) {
     let limit = limit / MIB;
     assert!(
         status.is_some_and(|s| s.success()),
-        "round {round}, {limit} MiB: {status:?}; {reached} MiB have reached the disk"
+        "round {round}, {limit} MiB: {status:?}; {reached} MiB have reached the disk; {}",
+        fs::read_to_string(&said).unwrap()
     );
     mount.unmount();
     device.detach();
