@@ -239,6 +239,9 @@ enum Event {
 
 /// Refuses options that have no effect together.
 fn check(args: &Args) -> anyhow::Result<()> {
+    let paths = [args.area.as_deref(), args.state.as_deref(), args.fuse.as_deref()];
+    let used = [Some(args.backing.as_path())].into_iter().chain(paths).flatten();
+    output::ensure_apart([args.json.as_deref()], used)?;
     ensure!(
         !args.nbd.is_empty() || args.is_local(),
         "no front end: give --ublk, --nbd ADDRESS, or --fuse PATH"

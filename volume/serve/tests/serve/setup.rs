@@ -196,7 +196,7 @@ fn the_guard_knows_the_write_buffer_of_the_area() {
     let (file, area) = used_area(&dir);
     let (send, made) = std::sync::mpsc::channel();
     let about = About { stand_in: true, ..About::default() };
-    let shadow: MakeShadow = Box::new(move |config| {
+    let shadow: MakeShadow = Box::new(move |config: &seekless_engine::Config| {
         send.send(*config).unwrap();
         Err("no shadow in this test".to_owned())
     });
