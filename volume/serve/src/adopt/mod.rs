@@ -135,9 +135,6 @@ pub fn plan(options: &AdoptOptions) -> Result<Adoption, AdoptError> {
         (size, _) => size,
     };
     let served = identity::permanent_path(&backing);
-    for path in [&served, &area, &options.program] {
-        units::check_path(path)?;
-    }
     for option in &options.serve {
         units::check_path(Path::new(option))?;
     }
@@ -150,6 +147,9 @@ pub fn plan(options: &AdoptOptions) -> Result<Adoption, AdoptError> {
         }
         (None, None) => None,
     };
+    for path in [&served, &area, &options.program] {
+        units::check_needed(path, mount.as_ref())?;
+    }
     let mut record = Record::new(name, served, area, is_device, mount, entry.map(|e| e.line));
     // Another system's kernel is not known.
     if options.root == Path::new("/") {
