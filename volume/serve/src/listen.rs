@@ -274,7 +274,10 @@ mod tests {
         let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
         assert_eq!(process_of(tcp.as_fd()), None);
         assert!(!is_hidden(tcp.as_fd()) && is_hidden(one.as_fd()) == is_within());
-        assert!(is_there(own) && !is_there(i32::MAX), "a client that has gone on as another process");
+        assert!(
+            is_there(own) && !is_there(i32::MAX),
+            "a client that has gone on as another process"
+        );
     }
 
     #[test]

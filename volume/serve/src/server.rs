@@ -479,9 +479,8 @@ impl Server {
                 let conns = || self.conns.iter().map(|(_, conn)| conn);
                 let pids = conns().filter_map(|conn| process_of(conn.fd())).collect();
                 // Another process may serve the kernel's device by now, or this one cannot see it.
-                let unknown = |c: &Conn| {
-                    !matches!(c.peer, Some(Peer::Machine(_))) && is_hidden(c.fd())
-                };
+                let unknown =
+                    |c: &Conn| !matches!(c.peer, Some(Peer::Machine(_))) && is_hidden(c.fd());
                 let local = conns().any(|c| c.peer == Some(Peer::Here) || unknown(c));
                 let size = self.exports.first().map(|export| export.size / SECTOR_BYTES);
                 let _ = reply.send((pids, size.filter(|_| local)));

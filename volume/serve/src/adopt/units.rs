@@ -450,7 +450,8 @@ mod tests {
         for line in ["Restart=on-failure", "SendSIGKILL=no", r"Requires=dev-sdb1.device"] {
             assert!(server.iter().any(|l| l == line), "{line}: {server:?}");
         }
-        let mounts = "RequiresMountsFor=/var/lib/seekless /run/seekless /usr/bin/seekless /var/sdb1.area";
+        let mounts =
+            "RequiresMountsFor=/var/lib/seekless /run/seekless /usr/bin/seekless /var/sdb1.area";
         assert!(server.iter().any(|l| l == mounts), "{server:?}");
         let starts = "ExecStart=@/usr/bin/seekless @seekless serve ${BACKING} --ublk ${UBLK} --area ${AREA} $OPTIONS";
         assert!(server.iter().any(|l| l == starts), "{server:?}");
