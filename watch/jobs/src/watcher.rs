@@ -429,7 +429,9 @@ impl Watcher {
             // Another run may have ordered some of these as well.
             let known = start >= order.pages.first && stop <= end;
             let follows = start >= end && start - end <= u64::from(hole);
-            let fits = follows && stop - order.pages.first <= ORDER_PAGES;
+            // Groups of inodes are a read each: many of them would hold all threads.
+            let most = if self.by_inode { crate::PIECE_PAGES } else { ORDER_PAGES };
+            let fits = follows && stop - order.pages.first <= most;
             if !known && !fits {
                 return;
             }
