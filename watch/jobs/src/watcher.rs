@@ -375,6 +375,12 @@ impl Watcher {
         all.find(|(_, (group, _))| is_at_work(group)).map(|(&key, _)| key)
     }
 
+    /// The disk's time in vain, if all that is ahead is in vain too.
+    pub fn vain_at_most(&mut self, now: SimTime) -> Duration {
+        let ahead = self.cost(self.ahead).0;
+        Duration(self.guard.last_hour(now).0.saturating_add(ahead))
+    }
+
     fn guard_allows(&mut self, now: SimTime) -> bool {
         let under_way = self.limits.price.0.saturating_mul(IN_FLIGHT.saturating_add(self.held));
         let at_risk = self.cost(self.ahead).0.saturating_add(under_way);

@@ -678,6 +678,14 @@ fn each_group_of_inodes_in_vain_is_a_read() {
 }
 
 #[test]
+fn pages_ahead_count_as_if_in_vain() {
+    let mut watcher = Watcher::default();
+    watcher.limit(Limits { price: Duration(SECOND), ..Limits::default() });
+    watcher.ahead = 1;
+    assert_eq!(watcher.vain_at_most(SimTime(0)), Duration(SECOND));
+}
+
+#[test]
 fn an_order_has_few_groups_of_inodes() {
     let mut watcher = Watcher::default().by_inode(true);
     for chunk in 0..6 {
