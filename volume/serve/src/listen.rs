@@ -212,8 +212,8 @@ fn is_there(pid: i32) -> bool {
     Path::new(&format!("/proc/{pid}")).exists()
 }
 
-/// True if the kernel's own lists have other numbers for this process: its namespace is not the first
-/// one, which has the same number in each kernel.
+/// True if the kernel's own lists have other numbers for this process: its namespace is not the
+/// first one, which has the same number in each kernel.
 fn is_within() -> bool {
     let own = Path::new("/proc/self/ns/pid").read_link();
     own.is_ok_and(|own| own != Path::new("pid:[4026531836]"))

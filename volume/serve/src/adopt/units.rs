@@ -103,8 +103,8 @@ pub(super) fn check_path(path: &Path) -> Result<(), AdoptError> {
     check(path.to_str().unwrap_or(" "), path)
 }
 
-/// Refuses a path that means something else in a unit file, and a mount over this path or others that
-/// the server needs before the mount.
+/// Refuses a path that means something else in a unit file, and a mount over files that the server
+/// needs before the mount.
 pub(super) fn check_needed(path: &Path, mount: Option<&Mounted>) -> Result<(), AdoptError> {
     check_path(path)?;
     let Some(Mounted { dir, .. }) = mount else { return Ok(()) };
