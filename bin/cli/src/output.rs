@@ -4,7 +4,7 @@
 use std::borrow::Borrow;
 use std::fs::{self, Permissions};
 use std::io::{self, IsTerminal as _, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -102,10 +102,11 @@ pub fn ensure_apart<'a>(
     let inputs = inputs.into_iter().filter(|path| path.as_os_str() != "-");
     let mut taken: Vec<PathBuf> = inputs.map(at).collect();
     for path in outputs.into_iter().flatten() {
-        // A pipe or a device takes any number of outputs.
-        let is_file = path.metadata().map_or(true, |m| m.is_file());
+        // A pipe or a terminal takes any number of outputs; a disk does not.
+        let kind = path.metadata().map(|m| m.file_type());
+        let shares = kind.is_ok_and(|k| !k.is_file() && !k.is_block_device());
         anyhow::ensure!(
-            !is_file || !taken.contains(&at(path)),
+            shares || !taken.contains(&at(path)),
             "{} is named twice: give each output a name of its own",
             path.display()
         );

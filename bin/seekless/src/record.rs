@@ -183,7 +183,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let to = &args.output;
     ensure!(to.as_os_str() != "-", "TRACE must be a file: a store cannot be written to '-'");
     output::ensure_new(to, args.force)?;
-    output::ensure_apart([Some(to.as_path()), args.json.as_deref()], [])?;
+    output::ensure_apart([Some(to.as_path()), args.json.as_deref()], [args.device.as_path()])?;
     // From here on a signal ends the recording in order: the kernel's instance is removed.
     let (send, stop) = channel();
     on_signal(&[SIGINT, SIGTERM, SIGHUP], move |_| send.send(()).is_ok())?;

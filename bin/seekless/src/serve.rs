@@ -239,6 +239,9 @@ enum Event {
 
 /// Refuses options that have no effect together.
 fn check(args: &Args) -> anyhow::Result<()> {
+    let paths = [args.area.as_deref(), args.state.as_deref(), args.fuse.as_deref()];
+    let used = [Some(args.backing.as_path())].into_iter().chain(paths).flatten();
+    output::ensure_apart([args.json.as_deref()], used)?;
     ensure!(
         !args.nbd.is_empty() || args.is_local(),
         "no front end: give --ublk, --nbd ADDRESS, or --fuse PATH"
@@ -299,16 +302,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         output::say(&format!("no control socket ({why}): only signals steer this server"));
     }
     let ended = move || drop(send.send(Event::Unmounted));
+    // Nothing below may end a server whose device is in use.
+    let http = watching::start(args, &server)?;
     let end = match (device, point) {
         (Some(device), _) => Some(HostEnd::Device(device.start(&server, ended)?)),
         (None, Some(point)) => Some(HostEnd::File(point.mount(&server, ended)?)),
         (None, None) => None,
     };
-    let http = watching::start(args, &server)?;
     made.keep();
-    tell(args, &report::announcement(args, &server, end.as_ref()))?;
+    let _ = tell(args, &report::announcement(args, &server, end.as_ref()));
     if let Some((_, place)) = &http {
-        tell(args, place)?;
+        let _ = tell(args, place);
     }
     let told =
         Told { manager, streams: Streams::default(), lost: 0, fell_back: false, gone: false };

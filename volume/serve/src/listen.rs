@@ -201,6 +201,24 @@ pub(crate) fn process_of(socket: BorrowedFd<'_>) -> Option<i32> {
     (pid > 0).then_some(pid)
 }
 
+/// True for a unix socket whose other process has ended, or cannot be named as the kernel names it:
+/// it, or this one, is in another namespace of process numbers.
+pub(crate) fn is_hidden(socket: BorrowedFd<'_>) -> bool {
+    let unix = rustix::net::sockopt::socket_domain(socket) == Ok(AddressFamily::UNIX);
+    unix && (is_within() || process_of(socket).is_none_or(|pid| !is_there(pid)))
+}
+
+fn is_there(pid: i32) -> bool {
+    Path::new(&format!("/proc/{pid}")).exists()
+}
+
+/// True if the kernel's own lists have other numbers for this process: its namespace is not the
+/// first one, which has the same number in each kernel.
+fn is_within() -> bool {
+    let own = Path::new("/proc/self/ns/pid").read_link();
+    own.is_ok_and(|own| own != Path::new("pid:[4026531836]"))
+}
+
 /// An IPv4 address, or the first 64 bits of an IPv6 address: one machine can have all others.
 fn network_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
@@ -255,6 +273,11 @@ mod tests {
         assert_eq!(seekless_host::sys::peer(&other), Ok((own, user)));
         let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
         assert_eq!(process_of(tcp.as_fd()), None);
+        assert!(!is_hidden(tcp.as_fd()) && is_hidden(one.as_fd()) == is_within());
+        assert!(
+            is_there(own) && !is_there(i32::MAX),
+            "a client that has gone on as another process"
+        );
     }
 
     #[test]

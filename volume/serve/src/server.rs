@@ -31,7 +31,7 @@ use crate::conn::{Conn, Owner, memory_of};
 use crate::eagerness::{Eagerness, SPIN};
 use crate::error::ServeError;
 use crate::learner::{LearnerLink, RoomReply};
-use crate::listen::{Accepted, Listener, Peer, process_of};
+use crate::listen::{Accepted, Listener, Peer, is_hidden, process_of};
 use crate::memory::Data;
 use crate::share::ClientShare;
 use crate::volume::{Finished, Volume};
@@ -478,9 +478,12 @@ impl Server {
             Control::Peers(reply) => {
                 let conns = || self.conns.iter().map(|(_, conn)| conn);
                 let pids = conns().filter_map(|conn| process_of(conn.fd())).collect();
-                let tcp = conns().any(|conn| conn.peer == Some(Peer::Here));
+                // Another process may serve the kernel's device by now, or this one cannot see it.
+                let unknown =
+                    |c: &Conn| !matches!(c.peer, Some(Peer::Machine(_))) && is_hidden(c.fd());
+                let local = conns().any(|c| c.peer == Some(Peer::Here) || unknown(c));
                 let size = self.exports.first().map(|export| export.size / SECTOR_BYTES);
-                let _ = reply.send((pids, size.filter(|_| tcp)));
+                let _ = reply.send((pids, size.filter(|_| local)));
             }
             Control::ResetDisk => self.volume.reset_disk_stats(),
             Control::Command(command) => self.volume.command(command),

@@ -8,6 +8,7 @@ use seekless_block::{Bytes, PAGE_BYTES, PAGE_SECTORS, Sectors};
 use seekless_engine::Config;
 
 use crate::server::CLIENTS_MAX;
+use crate::tls::CARRIERS_MAX;
 
 /// The program itself, its threads, its rings, and what the adaptive policy learns.
 const PROGRAM: u64 = 34 << 20;
@@ -190,8 +191,9 @@ impl Shares {
     /// What all parts but the pages take.
     fn taken(&self, needs: &Needs) -> u64 {
         let clients = if needs.clients { CLIENTS_MAX as u64 } else { 0 };
+        let carriers = if needs.tls && needs.clients { CARRIERS_MAX as u64 } else { 0 };
         let locked = if needs.mounted { OF_TLS_LOCKED } else { 0 };
-        let tls = if needs.tls { clients * (OF_TLS_CLIENT + locked) } else { 0 };
+        let tls = carriers * (OF_TLS_CLIENT + locked);
         // What stands in the staging memory is on its way through as many bytes of buffers. A long
         // write may need twice the records.
         let stage = 2 * self.sweep.0 + 2 * (u64::from(self.records) << 20);

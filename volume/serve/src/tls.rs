@@ -31,8 +31,8 @@ const CARRY_BYTES: usize = 64 << 10;
 const STACK_BYTES: usize = 256 << 10;
 /// A client that the volume has left may take the last bytes for this time after each step.
 const LINGER: Duration = Duration::from_secs(10);
-/// With more threads than this, such a client has no time.
-const CARRIERS_MAX: usize = CLIENTS_MAX + CLIENTS_MAX / 4;
+/// Most threads. With more of them than clients, a client that the volume has left has no time.
+pub(crate) const CARRIERS_MAX: usize = CLIENTS_MAX + CLIENTS_MAX / 4;
 /// Interval of looks whether the volume has left.
 const LOOK_EVERY: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
@@ -87,6 +87,9 @@ impl Tls {
     /// Starts TLS on a client's socket, and returns the socket with the plain bytes. Both sockets do
     /// not block.
     pub(crate) fn wrap(&self, client: OwnedFd) -> Result<OwnedFd, ServeError> {
+        if Arc::strong_count(&self.0.carriers) > CARRIERS_MAX {
+            return Err(cannot("begin with TLS")(io::Error::from(io::ErrorKind::WouldBlock)).into());
+        }
         let failed = |e| cannot("begin with TLS")(io::Error::other(e));
         let mut tls = ServerConnection::new(Arc::clone(&self.0.config)).map_err(failed)?;
         // Never more than what is carried at once.
@@ -320,7 +323,7 @@ impl Carrier {
     /// True if the volume has closed its end, and the client leaves the last bytes where they are: it
     /// could keep this thread for ever, and no limit counts it any more.
     fn is_left(&self) -> bool {
-        let crowded = Arc::strong_count(&self.all) > CARRIERS_MAX;
+        let crowded = Arc::strong_count(&self.all) > CLIENTS_MAX;
         if !crowded && self.sent.elapsed() < LINGER {
             return false;
         }
@@ -408,6 +411,8 @@ mod tests {
         std::thread::sleep(Duration::from_millis(1_500));
         assert_eq!(carriers(), 1, "a slow client has time");
         let others: Vec<_> = (0..CARRIERS_MAX).map(|_| Arc::clone(&tls.0.carriers)).collect();
+        let (_far, near) = UnixStream::pair().unwrap();
+        assert!(tls.wrap(near.into()).is_err(), "no thread beyond the limit");
         let began = Instant::now();
         while carriers() > others.len() {
             assert!(began.elapsed() < LINGER / 2, "it stays");

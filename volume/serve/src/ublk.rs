@@ -353,7 +353,7 @@ impl UblkDevice {
         // Deleting it would give errors to its users.
         self.ensure_works()?;
         let path = self.path();
-        if self.in_order.get().is_some() {
+        if self.in_order.get() == Some(&true) {
             return self.delete().map(|()| true);
         }
         if !Users::of_file(&path).is_empty() {

@@ -383,6 +383,10 @@ impl Daemon {
         if self.away.len() >= AWAY_MOST {
             self.away.retain(|_, a| a.1);
         }
+        if self.away.len() >= AWAY_MOST {
+            // None of them can be saved.
+            self.away.clear();
+        }
         let before = self.filesystems.len();
         for gone in self.filesystems.extract_if(.., |f| !wanted.contains(&f.mounted)) {
             self.away.insert(gone.id, (gone.watcher, gone.changed));

@@ -113,9 +113,9 @@ impl Filesystem {
         })
     }
 
-    /// Its share of the limits: its disk, pages ahead, and time in vain.
+    /// Its share of the limits: its disk, pages ahead, and time in vain with these pages.
     pub(crate) fn share(&mut self, now: u64) -> (u64, u64, Duration) {
-        (self.disk_number, self.watcher.ahead(), self.watcher.vain_last_hour(SimTime(now)))
+        (self.disk_number, self.watcher.ahead(), self.watcher.vain_at_most(SimTime(now)))
     }
 
     pub(crate) fn limit(&mut self, act: bool, pages_ahead: u64, vain_elsewhere: Duration) {

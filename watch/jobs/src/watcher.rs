@@ -375,6 +375,12 @@ impl Watcher {
         all.find(|(_, (group, _))| is_at_work(group)).map(|(&key, _)| key)
     }
 
+    /// The disk's time in vain, if all that is ahead is in vain too.
+    pub fn vain_at_most(&mut self, now: SimTime) -> Duration {
+        let ahead = self.cost(self.ahead).0;
+        Duration(self.guard.last_hour(now).0.saturating_add(ahead))
+    }
+
     fn guard_allows(&mut self, now: SimTime) -> bool {
         let under_way = self.limits.price.0.saturating_mul(IN_FLIGHT.saturating_add(self.held));
         let at_risk = self.cost(self.ahead).0.saturating_add(under_way);
@@ -429,7 +435,9 @@ impl Watcher {
             // Another run may have ordered some of these as well.
             let known = start >= order.pages.first && stop <= end;
             let follows = start >= end && start - end <= u64::from(hole);
-            let fits = follows && stop - order.pages.first <= ORDER_PAGES;
+            // Groups of inodes are a read each: many of them would hold all threads.
+            let most = if self.by_inode { crate::PIECE_PAGES } else { ORDER_PAGES };
+            let fits = follows && stop - order.pages.first <= most;
             if !known && !fits {
                 return;
             }

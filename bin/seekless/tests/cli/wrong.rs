@@ -101,6 +101,7 @@ const WRONG: &[(&str, &[&str])] = &[
     ("serve", &["<BACKING>"]),
     ("serve none --nbd unix:s", &["none", "--size SIZE makes a new one"]),
     ("serve disk.img", &["--nbd ADDRESS", "--fuse PATH"]),
+    ("serve disk.img --nbd unix:s --json disk.img", &["disk.img is named twice"]),
     ("serve dir --nbd unix:s", &["dir", "directory"]),
     ("serve empty --nbd unix:s", &["empty", "truncate"]),
     ("serve disk.img --nbd unix:s --nbd-user root", &["'root'", "a user", "for example 1000"]),

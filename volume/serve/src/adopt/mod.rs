@@ -136,19 +136,17 @@ pub fn plan(options: &AdoptOptions) -> Result<Adoption, AdoptError> {
         (size, _) => size,
     };
     let served = identity::permanent_path(&backing);
-    for path in [&served, &area, &options.program] {
-        units::check_path(path)?;
-    }
     for option in &options.serve {
         units::check_path(Path::new(option))?;
     }
+    let mount = mount_of(options, entry.as_ref(), [&served, &area, &options.program])?;
     let mut record = Record {
         schema: record::SCHEMA.to_owned(),
         name,
         backing: served,
         area,
         area_is_device: is_device,
-        mount: mount_of(options, entry.as_ref())?,
+        mount,
         fstab: entry.map(|e| e.line),
         ..Record::default()
     };
@@ -169,10 +167,11 @@ pub fn plan(options: &AdoptOptions) -> Result<Adoption, AdoptError> {
     Ok(Adoption { record, size, systemd, disk, place, texts })
 }
 
-/// The mount that the units will make.
+/// The mount that the units will make; refused over files that the server needs.
 fn mount_of(
     options: &AdoptOptions,
     entry: Option<&fstab::Entry>,
+    needed: [&PathBuf; 3],
 ) -> Result<Option<units::Mounted>, AdoptError> {
     let dir = match (&options.mount, entry) {
         (Some(dir), _) => absolute_new(dir)?,
@@ -183,7 +182,9 @@ fn mount_of(
         }
         (None, None) => return Ok(None),
     };
-    units::Mounted::at(&dir, entry).map(Some)
+    let mount = Some(units::Mounted::at(&dir, entry)?);
+    needed.iter().try_for_each(|path| units::check_needed(path, mount.as_ref()))?;
+    Ok(mount)
 }
 
 impl Adoption {

@@ -128,6 +128,8 @@ impl Record {
     pub(super) fn remove_units(&self, root: &Path) -> Result<(), AdoptError> {
         for path in self.links.iter().map(|l| &l.0).chain(&self.files) {
             remove(&below(root, path))?;
+            // A power cut may have left it.
+            remove(&part_of(&below(root, path)))?;
         }
         Ok(())
     }
@@ -165,6 +167,7 @@ impl Record {
 
     /// Ends the adoption: removes the record, and the folders that were made.
     pub(super) fn end(&self, root: &Path) -> Result<(), AdoptError> {
+        remove(&part_of(&self.mark(root)))?;
         remove(&self.mark(root))?;
         remove(&Self::path(root, &self.name))?;
         self.remove_dirs(root);
@@ -235,8 +238,7 @@ impl Record {
 /// Writes a new file durably: whole, or not under this name. Half a record could not be read, and so
 /// no disk could be adopted or released.
 fn write_new(path: &Path, text: &str) -> Result<(), AdoptError> {
-    let mut part = path.as_os_str().to_owned();
-    part.push(".part");
+    let part = part_of(path);
     let write = || -> io::Result<()> {
         let mut new = File::create(&part)?;
         new.write_all(text.as_bytes())?;
@@ -248,6 +250,13 @@ fn write_new(path: &Path, text: &str) -> Result<(), AdoptError> {
     let _ = fs::remove_file(&part);
     let sync = || path.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all());
     written.and_then(|()| sync()).map_err(file(path, "write it"))
+}
+
+/// The name of a file that is not whole yet.
+fn part_of(path: &Path) -> PathBuf {
+    let mut part = path.as_os_str().to_owned();
+    part.push(".part");
+    part.into()
 }
 
 fn remove(path: &Path) -> Result<(), AdoptError> {
@@ -272,6 +281,7 @@ mod tests {
         write_new(&path, "other").unwrap_err();
         assert_eq!(fs::read_to_string(&path).unwrap(), "whole");
         assert!(!part.exists());
+        assert_eq!(part_of(&path), part);
         // The disk is full.
         let torn = dir.join("b.adopted.json");
         symlink("/dev/full", dir.join("b.adopted.json.part")).unwrap();

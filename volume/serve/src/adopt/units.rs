@@ -103,6 +103,19 @@ pub(super) fn check_path(path: &Path) -> Result<(), AdoptError> {
     check(path.to_str().unwrap_or(" "), path)
 }
 
+/// Refuses a path that means something else in a unit file, and a mount over files that the server
+/// needs before the mount.
+pub(super) fn check_needed(path: &Path, mount: Option<&Mounted>) -> Result<(), AdoptError> {
+    check_path(path)?;
+    let Some(Mounted { dir, .. }) = mount else { return Ok(()) };
+    let own = ["/usr", "/etc/seekless", "/var/lib/seekless", "/run/seekless"].map(Path::new);
+    let mut needed = [path].into_iter().chain(own);
+    needed.find(|path| path.starts_with(dir)).map_or(Ok(()), |path| {
+        let why = format!("holds {}, which the server needs before the mount", path.display());
+        Err(refused(dir, why))
+    })
+}
+
 fn check(text: &str, path: &Path) -> Result<(), AdoptError> {
     let odd = |c: &char| !(c.is_ascii_alphanumeric() || "/._-+:@,=".contains(*c));
     let Some(odd) = text.chars().find(odd) else { return Ok(()) };
@@ -133,8 +146,8 @@ pub(super) fn run_of(name: &str) -> PathBuf {
 }
 
 /// Needs of the server before it starts: mounts below files, and devices.
-fn needs(record: &Record) -> String {
-    let mut lines = NEEDS.to_owned();
+fn needs(record: &Record, program: &Path) -> String {
+    let mut lines = format!("{NEEDS} {}", program.display());
     let (devices, files): (Vec<&PathBuf>, Vec<&PathBuf>) =
         [&record.backing, &record.area].into_iter().partition(|p| p.starts_with("/dev"));
     for path in files {
@@ -189,7 +202,7 @@ pub(super) fn texts(record: &Record, program: &Path, serve: &[String]) -> Vec<(P
             .replace(PROGRAM, &program.to_string_lossy())
             .replace(AREA, "--area ${AREA}")
             .replace(STATE, "")
-            .replace(NEEDS, &needs(record))
+            .replace(NEEDS, &needs(record, program))
     };
     let made = if record.ublk.is_some() {
         vec![(device_unit(record), server(UBLK_UNIT))]
@@ -397,6 +410,18 @@ mod tests {
         }
     }
 
+    #[test]
+    fn no_mount_hides_what_its_server_needs() {
+        let at = |dir: &str| {
+            let mount = Mounted::at(Path::new(dir), None).unwrap();
+            check_needed(Path::new("/srv/x/area"), Some(&mount))
+        };
+        for dir in ["/srv", "/srv/x", "/var", "/usr"] {
+            assert!(at(dir).is_err(), "{dir}");
+        }
+        at("/srv/data").unwrap();
+    }
+
     /// What the text of the file says, without comments.
     fn said(record: &Record, file: &str) -> Vec<String> {
         let texts = texts(record, Path::new("/usr/bin/seekless"), &[]);
@@ -421,6 +446,9 @@ mod tests {
         for line in ["Restart=on-failure", "SendSIGKILL=no", r"Requires=dev-sdb1.device"] {
             assert!(server.iter().any(|l| l == line), "{line}: {server:?}");
         }
+        let mounts =
+            "RequiresMountsFor=/var/lib/seekless /run/seekless /usr/bin/seekless /var/sdb1.area";
+        assert!(server.iter().any(|l| l == mounts), "{server:?}");
         let starts = "ExecStart=@/usr/bin/seekless @seekless serve ${BACKING} --ublk ${UBLK} --area ${AREA} $OPTIONS";
         assert!(server.iter().any(|l| l == starts), "{server:?}");
         assert!(!server.iter().any(|l| l.contains("STATE_DIRECTORY") || l.contains("StateDir")));

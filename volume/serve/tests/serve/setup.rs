@@ -10,7 +10,7 @@ use seekless_host::HostError;
 use seekless_nbd::{Errno, STATE_HOLE, STATE_ZERO, TransmissionFlags};
 use seekless_serve::area::{At, MakeOptions, Share, make, resize};
 use seekless_serve::client::{Client, ClientError};
-use seekless_serve::{Address, Backing, Builder, ServeError, TlsFiles};
+use seekless_serve::{About, Address, Backing, Builder, MakeShadow, ServeError, TlsFiles};
 
 use crate::{Dir, client};
 
@@ -187,6 +187,21 @@ fn a_start_that_is_refused_leaves_the_area_detached_in_order() {
     let server = lasting(&file, &area).spawn().unwrap();
     assert!(server.attached().is_some_and(|found| found.clean && found.trusted));
     server.stop().unwrap();
+}
+
+/// The guard compares the volume with a vanilla system that has the same write buffer.
+#[test]
+fn the_guard_knows_the_write_buffer_of_the_area() {
+    let dir = Dir::new("guard-buffer");
+    let (file, area) = used_area(&dir);
+    let (send, made) = std::sync::mpsc::channel();
+    let about = About { stand_in: true, ..About::default() };
+    let shadow: MakeShadow = Box::new(move |config: &seekless_engine::Config| {
+        send.send(*config).unwrap();
+        Err("no shadow in this test".to_owned())
+    });
+    lasting(&file, &area).watched(about, Some(shadow)).spawn().unwrap().stop().unwrap();
+    assert!(made.recv().unwrap().write_buffer_percent > 0);
 }
 
 #[test]

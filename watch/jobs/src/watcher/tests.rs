@@ -678,6 +678,26 @@ fn each_group_of_inodes_in_vain_is_a_read() {
 }
 
 #[test]
+fn pages_ahead_count_as_if_in_vain() {
+    let mut watcher = Watcher::default();
+    watcher.limit(Limits { price: Duration(SECOND), ..Limits::default() });
+    watcher.ahead = 1;
+    assert_eq!(watcher.vain_at_most(SimTime(0)), Duration(SECOND));
+}
+
+#[test]
+fn an_order_has_few_groups_of_inodes() {
+    let mut watcher = Watcher::default().by_inode(true);
+    for chunk in 0..6 {
+        let piece = Piece::new(Place { file: DEVICE, chunk }, u32::MAX);
+        watcher.metadata.insert(key(1, &piece), (1, piece));
+    }
+    for _ in 0..6 {
+        assert_eq!(watcher.next_order(SimTime(0), false).unwrap().pages.count, 32);
+    }
+}
+
+#[test]
 fn pages_that_a_run_has_passed_over_are_not_ahead_of_it() {
     let mut world = World::new();
     world.watcher.limit(Limits { pages_ahead: 1000, ..Limits::default() });
