@@ -61,6 +61,11 @@ impl PolicyGuard {
         (std::mem::replace(&mut self.aside, aside) != aside).then_some(aside)
     }
 
+    /// There is nothing to compare with any more: the policy stands aside. True the first time.
+    pub(crate) const fn lose(&mut self) -> bool {
+        !std::mem::replace(&mut self.aside, true)
+    }
+
     /// Why the policy stands aside or is in use, in a sentence.
     pub(crate) const fn why(&self) -> &'static str {
         match (self.aside, self.blind) {

@@ -282,6 +282,15 @@ impl Work {
 
     /// Judges the last hour, and lets the guard decide whether the adaptive policy stands aside.
     fn look_after(&mut self, busy: Option<&BusyStatus>, stats: &ServerStats, unix: u64) {
+        if let (Some(guard), Some(shadow)) = (&mut self.guard, &self.shadow)
+            && let Err(why) = shadow.vanilla()
+        {
+            if guard.lose() {
+                let _ = self.from.volume.send(Control::Bypass(true));
+                self.board.tell(unix, format!("The policy stands aside without a guard: {why}"));
+            }
+            return;
+        }
         let missed = self.from.tap.missed();
         let compared = self.shadow.as_ref().and_then(|s| s.compared());
         let Some(compared) = compared.or_else(|| of(busy?)) else { return };

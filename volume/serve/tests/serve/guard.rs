@@ -29,7 +29,8 @@ impl Shadow for Times {
         Some((self.seconds(0), 0.0))
     }
     fn vanilla(&self) -> Result<Busy, String> {
-        Ok(self.seconds(1))
+        let lost = self.0[1].load(SeqCst) == u64::MAX;
+        if lost { Err("the test ended it".to_owned()) } else { Ok(self.seconds(1)) }
     }
     fn note(&self) -> String {
         "set by the test".to_owned()
@@ -77,7 +78,13 @@ fn a_policy_that_is_behind_stands_aside_and_returns() {
     wait(&server, false);
     assert!(read_on(&server, &mut client, 8000) > 0);
     let events = server.board().unwrap().events().events;
-    for word in ["stands aside", "returns"] {
+    // Without a vanilla system nobody can say that the policy is not behind.
+    times.0[1].store(u64::MAX, SeqCst);
+    wait(&server, true);
+    assert_eq!(read_on(&server, &mut client, 12_000), 0);
+    let events = events.into_iter().chain(server.board().unwrap().events().events);
+    let events: Vec<_> = events.collect();
+    for word in ["stands aside", "returns", "without a guard: the test ended it"] {
         assert!(events.iter().any(|e| e.text.contains(word)), "{events:?}");
     }
     let adaptive = server.board().unwrap().status().adaptive.clone().unwrap();
