@@ -149,3 +149,19 @@ fn serving_takes_no_memory_after_the_first_rounds() {
         assert!(weighed < 64 * misses, "{weighed} candidates at {misses} misses");
     }
 }
+
+/// A policy that stands aside learns of misses of any length.
+#[test]
+fn standing_aside_takes_no_memory() {
+    let mut world = World::new();
+    world.live(2, 0);
+    world.feed(Input::Bypass(true), false);
+    world.live(1, 0);
+    world.taken = [0; 2];
+    for _ in 0..8 {
+        let page = world.below(PAGES - 8192);
+        world.ask(Op::Read, page, 8192, 0);
+    }
+    world.live(1, 0);
+    assert_eq!(world.taken[0], 0);
+}
