@@ -22,6 +22,8 @@ use seekless_compare::StudyError;
 
 /// Requests served and learned from at a time.
 const BATCH: usize = 1 << 15;
+/// Most requests in flight: Linux's block layer lets a program wait that sends more (`nr_requests`).
+const WAITING: u32 = 128;
 
 #[derive(Clone, Debug)]
 pub(super) struct BorgSystem {
@@ -361,6 +363,7 @@ fn serve(
     }
     for request in batch.drain(..) {
         let arrival = SimTime(request.arrival.0 / speed);
+        simulation.settle_below(WAITING).map_err(failed)?;
         simulation.offer(&Request { arrival, ..request }).map_err(failed)?;
     }
     Ok(())

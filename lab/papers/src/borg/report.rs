@@ -19,9 +19,10 @@ use crate::{PaperError, Reproduction};
 
 /// How to read all numbers: the first text of every output.
 const HONEST: &str = "Every trace here is made up: it matches Table 1 of the paper (the trace of the virtual machines matches no \
-printed number). All times are of modelled disks with the mechanics of Table 3. The paper measures real disks. Requests arrive at the \
-trace's own times, for vanilla and for BORG, and wait in the order of an elevator (C-LOOK). The disk has no RAM before it (the traces were \
-recorded below a page cache). The paper replays them 168 times as fast. borg-paper writes by the paper's rule: copies in place, other pages to \
+printed number). All times are of modelled disks with the mechanics of Table 3. The paper measures real disks. For vanilla and for \
+BORG, requests arrive 168 times as fast as in the trace (Subversion server and developer, as in the paper), or at the trace's own times. An \
+elevator above the disk merges neighbours and orders what waits (C-LOOK). The disk has no RAM before it (the traces were recorded below a \
+page cache). borg-paper writes by the paper's rule: copies in place, other pages to \
 a write buffer that is emptied in R. borg writes all pages to that buffer, and destages in idle time too: background, beside N. R has \
 no request meanwhile. N is busy time for requests. The last row of each figure counts background work too, also the destaging at the end. \
 The write buffer gathers writes in RAM for a second (the paper's disks have write caches); writes in place do not gather. \

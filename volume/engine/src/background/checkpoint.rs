@@ -55,7 +55,7 @@ impl Engine {
 
     /// Whether each request has ended, and the log has it. Before, no checkpoint may be the last one.
     fn has_ended_all(&self) -> bool {
-        let at_rest = self.writes.open == 0 && self.blocked.is_empty();
+        let at_rest = self.writes.is_idle() && self.blocked.is_empty();
         at_rest && self.log.is_idle() && self.sync.is_idle()
     }
 

@@ -12,50 +12,42 @@ const KEPT: usize = 4096;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Mark(u64);
 
-#[derive(Debug)]
-struct Entry {
-    extent: Extent,
-    open: bool,
-}
-
 /// Writes in order of arrival.
 #[derive(Debug)]
 pub(crate) struct WriteLog {
     /// Mark of the front entry.
     base: u64,
-    entries: VecDeque<Entry>,
-    /// Writes that have not ended.
-    pub(crate) open: usize,
+    entries: VecDeque<Extent>,
+    /// Writes that have not ended. A write may wait behind many others, so it has a list of its own.
+    open: Vec<(Mark, Extent)>,
 }
 
 impl WriteLog {
     pub(crate) fn new() -> Self {
-        Self { base: 0, entries: VecDeque::with_capacity(KEPT + 1), open: 0 }
+        Self { base: 0, entries: VecDeque::with_capacity(KEPT + 1), open: Vec::with_capacity(256) }
     }
 
     /// A write arrives. The write may take effect at any moment until [`Self::end`] with the
     /// returned mark.
     pub(crate) fn begin(&mut self, extent: Extent) -> Mark {
         let mark = self.now();
-        self.open += 1;
-        self.entries.push_back(Entry { extent, open: true });
+        self.open.push((mark, extent));
+        self.entries.push_back(extent);
         self.trim();
         mark
     }
 
     pub(crate) fn end(&mut self, mark: Mark) {
-        self.open -= 1;
-        if let Some(e) =
-            mark.0.checked_sub(self.base).and_then(|i| self.entries.get_mut(i as usize))
-        {
-            e.open = false;
+        if let Ok(at) = self.open.binary_search_by_key(&mark, |open| open.0) {
+            self.open.remove(at);
         }
         self.trim();
     }
 
     /// Drops ended writes from the front, beyond those kept. An open write is never dropped.
     fn trim(&mut self) {
-        while self.entries.len() > KEPT && self.entries.front().is_some_and(|e| !e.open) {
+        let oldest = self.mark();
+        while self.entries.len() > KEPT && Mark(self.base) < oldest {
             self.entries.pop_front();
             self.base += 1;
         }
@@ -68,7 +60,7 @@ impl WriteLog {
 
     /// A read takes this mark when it begins: before every write that has not ended.
     pub(crate) fn mark(&self) -> Mark {
-        self.in_flight().last().map_or(self.now(), |(mark, _)| mark)
+        self.open.first().map_or(self.now(), |open| open.0)
     }
 
     /// Whether a write other than `except` since `mark` overlaps the extent. True if that is not
@@ -79,7 +71,7 @@ impl WriteLog {
             .iter()
             .enumerate()
             .skip(from as usize)
-            .any(|(i, e)| e.extent.overlaps(extent) && except != Some(Mark(self.base + i as u64)))
+            .any(|(i, e)| e.overlaps(extent) && except != Some(Mark(self.base + i as u64)))
     }
 
     /// The writes other than `except` since `mark` that overlap the extent; `None` if some are
@@ -92,15 +84,19 @@ impl WriteLog {
     ) -> Option<Vec<Extent>> {
         let from = mark.0.checked_sub(self.base)?;
         let since = self.entries.iter().enumerate().skip(from as usize);
-        let others = since
-            .filter(|(i, e)| e.extent.overlaps(extent) && except != Mark(self.base + *i as u64));
-        Some(others.map(|(_, e)| e.extent).collect())
+        let others =
+            since.filter(|(i, e)| e.overlaps(extent) && except != Mark(self.base + *i as u64));
+        Some(others.map(|(_, e)| *e).collect())
     }
 
     /// The writes in flight, newest first.
     pub(crate) fn in_flight(&self) -> impl Iterator<Item = (Mark, Extent)> + '_ {
-        let open = self.entries.iter().enumerate().rev().filter(|(_, e)| e.open);
-        open.map(|(i, e)| (Mark(self.base + i as u64), e.extent)).take(self.open)
+        self.open.iter().rev().copied()
+    }
+
+    /// Whether no write is in flight.
+    pub(crate) const fn is_idle(&self) -> bool {
+        self.open.is_empty()
     }
 
     /// Whether a write in flight overlaps the extent.

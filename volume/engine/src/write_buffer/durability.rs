@@ -397,7 +397,7 @@ impl Engine {
         let home = &mut self.sync.home;
         home.failures += 1;
         home.failed_at = self.writes.now();
-        home.untold |= home.covered < home.changes || self.writes.open > 0;
+        home.untold |= home.covered < home.changes || !self.writes.is_idle();
         let saved = self.state.wanted_mode() == Mode::WriteThrough
             && !self.state.is_draining()
             && !self.background.ends_drain;
