@@ -311,9 +311,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     };
     made.keep();
     let _ = tell(args, &report::announcement(args, &server, end.as_ref()));
-    if let Some((_, place)) = &http {
-        let _ = tell(args, place);
-    }
+    http.iter().for_each(|(_, place)| drop(tell(args, place)));
     let told =
         Told { manager, streams: Streams::default(), lost: 0, fell_back: false, gone: false };
     let result = watch(args, &server, end, &events, told);
