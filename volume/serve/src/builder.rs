@@ -11,8 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::event::EventfdFlags;
 use seekless_block::{Bytes, SECTOR_BYTES, Sectors};
 use seekless_disk::{Device, Drive, Scheduler, SpinDown};
-use seekless_engine::format::{Contents, Superblock};
-use seekless_engine::{AttachReport, Config, Engine};
+use seekless_engine::{AttachReport, Config, Engine, divided_like};
 use seekless_host::{Opened, cannot, private};
 use seekless_learn::{Policy, PolicyName};
 use seekless_nbd::{Export, TransmissionFlags};
@@ -553,7 +552,10 @@ impl Builder {
                     let (settled, place) = ((config, shares), lasting.place);
                     return Ok(Ground::unattached(front, files, settled, policy, place));
                 }
-                let front = self.front(&divided_like(&lasting.superblock, config))?;
+                // The attach refuses an area without a geometry, and says why.
+                let s = &lasting.superblock;
+                let divided = s.geometry().map_or(config, |geo| divided_like(config, s, &geo));
+                let front = self.front(&divided)?;
                 let (mut engine, report) = lasting.attach(config, self.moved, self.drain)?;
                 if self.free_from_ext && engine.replicated().is_some() && report.dirty == 0 {
                     engine.seed_free(lasting.free_in_ext()?);
@@ -635,21 +637,5 @@ impl Builder {
             export.flags = export.flags.union(TransmissionFlags::ROTATIONAL);
         }
         if self.read_only { export.read_only() } else { export }
-    }
-}
-
-/// As the attach divides the area: the superblock decides these values.
-fn divided_like(s: &Superblock, config: Config) -> Config {
-    let write_buffer_percent = match s.geometry().map(|g| g.contents(s.area_size)) {
-        Ok(Contents::Copies { write_buffer_percent }) => write_buffer_percent,
-        _ => 0,
-    };
-    Config {
-        area: s.area_size,
-        grid: Sectors(s.grid.into()),
-        segment_pages: s.segment_pages,
-        mode: s.mode,
-        write_buffer_percent,
-        ..config
     }
 }

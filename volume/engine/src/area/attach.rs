@@ -472,8 +472,9 @@ pub(crate) fn resume(
     Ok((engine, report))
 }
 
-/// The superblock decides these values, not the driver.
-fn divided_like(config: Config, s: &Superblock, geo: &Geometry) -> Config {
+/// The configuration after an attach: the superblock decides these values, not the driver.
+#[must_use]
+pub fn divided_like(config: Config, s: &Superblock, geo: &Geometry) -> Config {
     let (write_buffer_percent, replicas) = match geo.contents(s.area_size) {
         Contents::Copies { write_buffer_percent } => (write_buffer_percent, Sectors(0)),
         Contents::Replicas { most } => (0, most),
