@@ -115,7 +115,8 @@ impl Arm {
     fn feed(&mut self, at: SimTime) {
         if let Some(host) = &mut self.host {
             loop {
-                let given = self.queue.len() + usize::from(self.running.is_some());
+                let running = usize::from(self.running.is_some());
+                let given = self.queue.len() + self.merged.len() + running;
                 if given >= host.depth {
                     break;
                 }

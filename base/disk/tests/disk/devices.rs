@@ -320,7 +320,8 @@ proptest! {
         prop_assert!(ends.is_sorted_by_key(|c| c.finished));
         for c in &ends {
             prop_assert!(c.submitted <= c.started && c.started <= c.finished);
-            let merged = c.sequential && c.access == Access::default();
+            let merges = Scheduler::ALL[scheduler] == Scheduler::Elevator;
+            let merged = merges && c.sequential && c.access == Access::default();
             prop_assert!(merged || c.started + c.access.total() == c.finished, "{:?}", c);
         }
         let mut tags: Vec<_> = ends.iter().map(|c| c.tag).collect();

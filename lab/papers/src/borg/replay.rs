@@ -588,12 +588,12 @@ mod tests {
     }
 
     #[test]
-    fn a_write_of_a_page_in_the_log_takes_new_space_and_the_plan_leaves_that_page_there() {
-        // The paper overwrites in its write buffer, and relocates pages of the plan out of it.
+    fn a_write_of_a_page_in_the_log_takes_new_space_and_the_plan_takes_pages_out_of_the_log() {
+        // The paper overwrites in its write buffer too.
         let [paper, _] = by_both_policies(|_| true);
         let of = |p: &BorgPhase| (p.absorbed, p.in_place, p.unmapped_bytes, p.unmapped_once_bytes);
         assert_eq!(of(&paper.phases[0]), (300, 0, 300 * PAGE_BYTES, 60 * PAGE_BYTES));
-        assert_eq!(of(&paper.phases[1]), (600, 0, 0, 0));
+        assert_eq!(of(&paper.phases[1]), (0, 600, 0, 0));
         assert_eq!(paper.reconfigurations[0].change.new_bytes, 60 * PAGE_BYTES);
     }
 

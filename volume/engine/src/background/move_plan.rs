@@ -310,11 +310,20 @@ impl Engine {
     /// The page that the plan wants in this slot, with its copy elsewhere, if it must be moved here.
     fn page_to_move(&self, slot: Slot, page: HomePage) -> Option<WindowPage> {
         let stands = self.copies.home(slot) == Some(page);
-        let from = self.copies.find(page);
-        // A page of the log may be dirty; a clean one is read from home.
-        let in_log = from.is_some_and(|s| self.copies.is_log(s));
+        let copy = self.copies.find(page);
+        let stays = copy.is_some_and(|s| self.copies.is_log(s) && !self.may_leave_log(s, page));
         let being_written = self.writes.open_overlaps(self.home_of(page, 1));
-        (!stands && !in_log && !being_written).then_some(WindowPage { slot, page, from })
+        // The log may use the place of a clean copy again: such a page is read from home.
+        let from = copy.filter(|&s| !self.copies.is_log(s));
+        (!stands && !stays && !being_written).then_some(WindowPage { slot, page, from })
+    }
+
+    /// Whether the plan takes a page out of the write buffer (BORG, 4.4). Home has its bytes.
+    fn may_leave_log(&self, slot: Slot, page: HomePage) -> bool {
+        self.may_open()
+            && self.copies.is_log(slot)
+            && self.copies.state(slot) == CopyState::Clean
+            && !self.log.takes(page.0)
     }
 
     /// The runs to be read, in order of source.
@@ -482,6 +491,10 @@ impl Engine {
         // From here on no new read may use the places of this window.
         for item in &job.items {
             self.copies.clear(item.slot);
+            let logged = self.copies.find(item.page);
+            if let Some(slot) = logged.filter(|&s| self.may_leave_log(s, item.page)) {
+                self.drop_copy(slot);
+            }
         }
         for record in Content::pieces(&job.segments, Content::Invalid) {
             self.log.control(record, false);

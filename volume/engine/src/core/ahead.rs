@@ -451,14 +451,18 @@ impl Engine {
         }
     }
 
+    /// Whether the ledger counts the uses of a read, and so its time: not for pages of the write
+    /// buffer, and not for a read that goes past RAM.
+    fn counts_uses(&self, read: &Read) -> bool {
+        let from_log = read.from.is_some_and(|slot| self.copies.is_log(slot));
+        !read.wanted.is_empty() && read.buffer.is_some() && !from_log
+    }
+
     /// The pages that a client waited for came to RAM. A policy that stands aside counts them too:
     /// the ledger compares the time of reads at home with their number.
     pub(super) fn note_came(&mut self, read: &Read) {
-        let from_log = read.from.is_some_and(|slot| self.copies.is_log(slot));
-        let Some(ahead) = self.ahead.as_mut().filter(|_| !read.wanted.is_empty() && !from_log)
-        else {
-            return;
-        };
+        let counts = self.counts_uses(read);
+        let Some(ahead) = self.ahead.as_mut().filter(|_| counts) else { return };
         ahead.policy.came(self.cache.grid.pages(read.wanted), read.from.is_some());
         if self.bypass {
             ahead.policy.append_nothing();
@@ -582,6 +586,7 @@ impl Engine {
     /// An I/O ended: the disk worked since the one before it ended, or since this one began.
     pub(super) fn note_work(&mut self, ended: &Pending) {
         let writes_trail = matches!(self.background.job, Job::Trail(_));
+        let counts = matches!(ended, Pending::Read(read) if self.counts_uses(read));
         let toll = self.config.toll;
         let Some(ahead) = &mut self.ahead else { return };
         let took = self.now.since(ahead.works_since);
@@ -599,10 +604,11 @@ impl Engine {
             Pending::Read(read) => {
                 let pages = read.io.len.0.div_ceil(PAGE_SECTORS);
                 match (read.target, read.wanted.is_empty()) {
-                    (Target::Home, false) => Work::HomeRead { pages },
                     (Target::Home, true) => Work::HomeAlong { pages },
-                    (Target::Area, false) => Work::TrailRead { pages },
                     (Target::Area, true) => Work::TrailAlong,
+                    _ if !counts => Work::Other,
+                    (Target::Home, false) => Work::HomeRead { pages },
+                    (Target::Area, false) => Work::TrailRead { pages },
                 }
             }
             Pending::Background(_) | Pending::SyncArea | Pending::Record(_) if writes_trail => {

@@ -292,6 +292,24 @@ fn a_page_that_the_write_buffer_holds_is_not_appended() {
     }
 }
 
+#[test]
+fn a_read_of_the_write_buffer_is_none_of_the_trail() {
+    let mut world = World::new(Config { mode: Mode::WriteBack, ..options(8) });
+    foreseeing(&mut world);
+    append(&mut world, &[40]);
+    world.issue(Op::Write, home(30, 1));
+    world.settle();
+    forget(&mut world);
+    let way = |world: &mut World| world.engine.adaptive().unwrap().way_to_trail();
+    let before = way(&mut world);
+    world.issue(Op::Read, home(30, 1));
+    assert_eq!(world.waiting[0].target, Target::Area);
+    world.settle();
+    assert_eq!(way(&mut world), before);
+    read(&mut world, &[40]);
+    assert_ne!(way(&mut world), before, "a read of the trail");
+}
+
 /// Fills three of four segments, of seven copies each, and the fourth without its last slot.
 fn full() -> World {
     let mut world = world(8);

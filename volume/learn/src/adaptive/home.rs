@@ -1,9 +1,11 @@
 //! Reads at home: how far a miss reads before and behind the demanded pages.
 
+use std::cell::Cell;
 use std::ops::Range;
 
 use super::features::{Around, Features, Place, Trigger, TriggerClasses};
 use super::history::{REGION, Region};
+use super::predictor::odds;
 use super::{Adaptive, View, WATCHED, Window, WindowId};
 
 /// Pages above the first demanded one that may be read along.
@@ -103,6 +105,23 @@ impl Adaptive {
         }
     }
 
+    /// The features of a candidate and its probability: the mean of what the table of counts and the
+    /// regression say, and the regression's alone. The table knows sooner, the regression better.
+    fn predicted(&self, page: u64, of: &TriggerClasses, place: &Place) -> (Features, f32, f32) {
+        let counted = Cell::new(0.0);
+        let odds_of = |cells| {
+            counted.set(self.predictor.counts.probability(cells));
+            odds(counted.get())
+        };
+        let features = Features::new(of, place, odds_of);
+        if let Some(foreseen) = &self.foreseen {
+            let p = foreseen.probability(page);
+            return (features, p, p);
+        }
+        let regression = self.predictor.probability(&features);
+        (features, f32::midpoint(counted.get(), regression), regression)
+    }
+
     /// How many pages beyond the demanded ones are worth reading in one direction, and what they are worth, ms. Adds the
     /// features of all pages that were looked at.
     fn reach(
@@ -122,6 +141,9 @@ impl Adaptive {
         let pollution = self.costs.pollution();
         let give_up = self.give_up();
         let (mut sum, mut best, mut reach) = (0.0f32, 0.0f32, 0);
+        // What a read of the trail saves is predicted by regression alone: so is what it is
+        // compared with.
+        let (mut by_regression, mut worth) = (0.0f32, 0.0f32);
         let mut previous = (1.0, trigger.history.last);
         let mut held_before = true;
         let mut at = page;
@@ -138,24 +160,24 @@ impl Adaptive {
             }
             let around = &beside.around;
             let place = Place { page: at, gap, around, beside: held_beside, beside_last, previous };
-            let odds = |cells| self.predictor.counts.odds(cells);
-            let features = Features::new(&classes, &place, odds);
+            let (features, p, regression) = self.predicted(at, &classes, &place);
             found.push(features);
-            let p = match &self.foreseen {
-                Some(foreseen) => foreseen.probability(at),
-                None => self.predictor.probability(&features),
-            };
             previous = (p, beside.last(at));
-            sum += if held { -transfer } else { CAUTION * p * access - transfer - pollution };
+            let saves = |p: f32| match held {
+                true => -transfer,
+                false => CAUTION * p * access - transfer - pollution,
+            };
+            sum += saves(p);
+            by_regression += saves(regression);
             held_before = held;
             if sum > best {
-                (best, reach) = (sum, gap + 1);
+                (best, reach, worth) = (sum, gap + 1, by_regression);
             }
             if sum < best - give_up {
                 break;
             }
         }
-        (reach, best)
+        (reach, worth)
     }
 }
 

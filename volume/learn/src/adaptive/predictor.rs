@@ -1,4 +1,5 @@
-//! Probability that a candidate page will be worth having: a table of counts, and online logistic regression above it.
+//! Probability that a candidate page will be worth having: a table of counts, and online logistic
+//! regression above it.
 
 use super::features::Features;
 
@@ -50,9 +51,14 @@ impl Counts {
     }
 
     pub(crate) fn odds(&self, cells: (u16, u16)) -> f32 {
-        let p = self.probability(cells).clamp(0.001, 0.999);
-        p / (1.0 - p)
+        odds(self.probability(cells))
     }
+}
+
+/// The odds of a probability, for a class of them.
+pub(crate) fn odds(p: f32) -> f32 {
+    let p = p.clamp(0.001, 0.999);
+    p / (1.0 - p)
 }
 
 /// Most weights. A power of two: an index needs no check of its bounds.
