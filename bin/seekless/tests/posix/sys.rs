@@ -46,8 +46,8 @@ impl Map {
     pub(crate) fn write(&self, offset: usize, bytes: &[u8]) {
         assert!(offset + bytes.len() <= self.len);
         for (i, byte) in bytes.iter().enumerate() {
-            // SAFETY: the byte is within the mapping, which lives as long as `self`. Callers map for
-            // writing before they write.
+            // SAFETY: the byte is within the mapping, which lives as long as `self`. Callers map
+            // for writing before they write.
             unsafe { self.at.add(offset + i).write_volatile(*byte) };
         }
     }
