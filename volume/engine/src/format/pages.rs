@@ -145,7 +145,8 @@ page! {
 }
 
 page! {
-    /// A part of the learned data of the adaptive policy. A damaged or missing part costs speed alone.
+    /// A part of the learned data of the adaptive policy. A damaged or missing part costs speed
+    /// alone.
     LearnedPage "learned page" = 10, |_| Ok(());
     /// The area's id.
     16 uuid: AreaId,
