@@ -13,14 +13,16 @@ const ABOVE: usize = 8;
 const HEAD: &str = "\
 # Unsafe code, and why it is sound
 
-Rust checks memory safety, except in code that says `unsafe`. This page lists all of ours. `cargo
-xtask format-doc` writes it from the source, and `cargo xtask tidy` fails if they differ, if a
-reason is missing, or if another file has unsafe code.
+Rust checks memory safety, except in code that says `unsafe`. This page lists all unsafe code of the
+repository. `cargo xtask format-doc` writes the page from the source. `cargo xtask tidy` fails if
+page and source differ, if a reason is missing, or if another file has unsafe code.
 
-All of it calls the kernel or the C library where no safe wrapper exists. The engine, the learner,
-the formats and the protocol have none: these crates forbid it. Crates of other people have unsafe
-code of their own, which this list leaves out. No bytes of a client, a trace or an area are passed
-to the calls below. The group store passes the file handles that it keeps; the kernel checks them.
+- **purpose**: all unsafe code here calls the kernel or the C library, because no safe wrapper
+  exists.
+- **none**: the engine, the learner, the formats and the protocol forbid unsafe code.
+- **not listed**: unsafe code in crates of other people.
+- **input**: no bytes of a client, a trace or an area are passed to these calls. The group store
+  passes the file handles that it keeps; the kernel checks these handles.
 
 | file | function | why it is sound |
 |:--|:--|:--|

@@ -99,10 +99,10 @@ fn regions(out: &mut String) -> std::fmt::Result {
     writeln!(
         out,
         "\n## Regions\n\n\
-         In pages from the area's start. A *slot* is a page of the segments, numbered from 0 and below\n\
-         2^32. A segment has 8 to 256 slots, a power of two; the default is {SEGMENT_PAGES_DEFAULT}. Segments are\n\
-         numbered from 0 as well: first `R` for reading, at least one, then `L` of log, at least {LOG_SEGMENTS_MIN}.\n\
-         The example is an area of 1 GiB, a tenth of it log.\n"
+         Positions are in pages from the area's start. A *slot* is a page of the segments, numbered from 0\n\
+         and below 2^32. A segment has 8 to 256 slots, a power of two; the default is {SEGMENT_PAGES_DEFAULT}.\n\
+         Segments are numbered from 0 too: first `R` segments for reading, at least one, then `L` segments\n\
+         of log, at least {LOG_SEGMENTS_MIN}. The example is an area of 1 GiB, a tenth of it log.\n"
     )?;
     table_head(out, &["region", "pages", "example: from page"])?;
     if let Ok(g) =
@@ -140,10 +140,16 @@ fn example(out: &mut String, g: &Geometry) -> std::fmt::Result {
     }
     writeln!(
         out,
-        "\nIf `free_map_pages` is not 0, copies (replicas) stand in discarded pages of home. Then the regions\n\
-         are: superblock and a page that is not used, two checkpoints, two free maps of `free_map_pages` pages ({RUNS_PER_PAGE} runs each),\n\
-         one for the checkpoint of the same number, a map page for each read segment, superblock, log, superblock.\n\
-         There is no plan. The other pages of a read segment stand at home, in a row from the page that its map names.\n\n\
+        "\nIf `free_map_pages` is not 0, copies (replicas) stand in discarded pages of home. Then the area has\n\
+         these regions, in this order:\n\n\
+         1. superblock, and a page that is not used\n\
+         2. two checkpoints\n\
+         3. two free maps of `free_map_pages` pages ({RUNS_PER_PAGE} runs each): one for the checkpoint of the\n   \
+         same number\n\
+         4. a map page for each read segment\n\
+         5. superblock, log, superblock\n\n\
+         There is no plan. The other pages of a read segment stand at home, in a row from the page that the\n\
+         segment's map names.\n\n\
          In the example there are {} read segments and {} of log; {} of {} hold data or headers.",
         g.read_segments(),
         g.log_segments(),

@@ -50,8 +50,8 @@ impl Field for GuardState {
 }
 
 page! {
-    /// Begins the guard region, which stands behind an area on another device than home. All that
-    /// changes stands in the first sector, which a crash leaves wholly old or wholly new.
+    /// Begins the guard region, which stands behind an area on another device than home. All fields
+    /// that change are in the first sector. A crash leaves this sector wholly old or wholly new.
     GuardHeader "guard header" = 7, |_| Ok(());
     /// The area's id.
     16 uuid: AreaId,

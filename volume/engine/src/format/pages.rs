@@ -87,8 +87,8 @@ page! {
 }
 
 page! {
-    /// Begins a checkpoint. The header repeats the superblock's account of it, so that a lost
-    /// superblock can be rebuilt.
+    /// Begins a checkpoint. The header repeats the superblock's fields about this checkpoint, so
+    /// that a lost superblock can be rebuilt.
     CheckpointHeader "checkpoint header" = 2, |_| Ok(());
     /// The area's id.
     16 uuid: AreaId,
@@ -131,8 +131,8 @@ page! {
 }
 
 page! {
-    /// A part of the plan: the wanted home page of each slot of the read segments. There is none
-    /// for a segment's map and behind the last slot.
+    /// A part of the plan: the wanted home page of each slot of the read segments. The slot of a
+    /// segment's map has no wanted page, and neither have slots behind the last slot.
     PlanPage "plan page" = 5, |_| Ok(());
     /// The area's id.
     16 uuid: AreaId,
@@ -145,7 +145,8 @@ page! {
 }
 
 page! {
-    /// A part of what the adaptive policy has learned. A damaged or missing part costs speed alone.
+    /// A part of the learned data of the adaptive policy. A damaged or missing part costs speed
+    /// alone.
     LearnedPage "learned page" = 10, |_| Ok(());
     /// The area's id.
     16 uuid: AreaId,

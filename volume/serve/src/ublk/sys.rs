@@ -100,7 +100,7 @@ impl Queue {
         let ring = IoUring::new(2 * u32::from(depth) + 2)?;
         let len = Self::mapped(depth);
         let at = std::ptr::null_mut();
-        // SAFETY: the kernel chooses a place where nothing is.
+        // SAFETY: the kernel chooses a range of addresses that is not in use.
         let map =
             unsafe { rustix::mm::mmap(at, len, ProtFlags::READ, MapFlags::SHARED, &device, 0) };
         let descriptors = NonNull::new(map?.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
@@ -125,8 +125,8 @@ impl Queue {
     /// The request of a tag that the kernel has sent and that has not been answered.
     pub(super) fn request(&self, tag: u16) -> Descriptor {
         let tag = tag.min(self.depth - 1);
-        // SAFETY: within the mapping, which lives as long as `self`; volatile, because the kernel
-        // writes there. All bytes are valid values.
+        // SAFETY: the entry is within the mapping, which lives as long as `self`. The read is
+        // volatile, because the kernel writes there. All bytes are valid values.
         unsafe { self.descriptors.add(tag.into()).read_volatile() }
     }
 
@@ -177,7 +177,7 @@ impl Queue {
 
 impl Drop for Queue {
     fn drop(&mut self) {
-        // SAFETY: it was mapped by `new` with this length, and nobody has a pointer to it.
+        // SAFETY: `new` made this mapping with this length, and no other code has a pointer to it.
         let _ = unsafe {
             rustix::mm::munmap(self.descriptors.as_ptr().cast(), Self::mapped(self.depth))
         };
