@@ -89,13 +89,13 @@ enum Which {
     Nights,
 }
 
-/// Show a first true result in a minute: recorded requests, served from an emulated disk without and
-/// with seekless
+/// Show a real result in a minute: an emulated disk serves recorded requests without and with
+/// seekless
 ///
-/// The demo needs no setup and no rights. An emulated disk serves recorded requests over NBD, once
-/// by a vanilla server, and once by a server with the adaptive policy. This policy starts without
-/// knowledge. It learns how far to read ahead, and keeps a trail of copies in the order of use.
-/// Every read byte is checked.
+/// The demo needs no setup and no rights. Two servers answer the same recorded requests over NBD,
+/// each from an emulated disk: a vanilla server, and a server with the adaptive policy. The policy
+/// starts without knowledge, and learns how far to read ahead. It keeps a trail: copies of data in
+/// the order of use. The demo checks every byte that it reads.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

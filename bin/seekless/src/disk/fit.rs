@@ -144,8 +144,8 @@ impl To {
         let longest = longest_seek(&fitted);
         ensure!(
             longest >= NO_ARM,
-            "{from}: no seek of these accesses took more than {longest:.2} ms, so no arm moved: a disk without \
-             one, or reads from a cache?"
+            "{from}: no seek of these accesses took more than {longest:.2} ms, so no arm moved: does the disk \
+             have an arm, and do reads miss its cache?"
         );
         let toml = fitted.spec.to_toml().context("cannot write TOML")?;
         output::write(&self.output, &format!("# {from}.\n{toml}"))?;
