@@ -38,11 +38,11 @@ const FOOTER: u64 = 16 << 10;
 
 /// Record the requests of a block device, with the programs that issue them
 ///
-/// Reads the kernel's block events through a tracefs instance of its own. Nothing is written to the
-/// device, and other users of tracing are not disturbed. The instance is removed at the end. TRACE
-/// is a Parquet file with a row for each request: time, operation, sectors, flags, thread and
-/// command. Needs root. Ends on SIGINT, SIGTERM or SIGHUP, or at a limit. TRACE is then complete,
-/// or absent.
+/// Reads the kernel's block events through a separate tracefs instance, and removes the instance
+/// at the end. Writes nothing to the device, and does not change the tracing of other programs.
+/// TRACE is a Parquet file with one row for each request: time, operation, sectors, flags, thread
+/// and command. Needs root. Ends on SIGINT, SIGTERM or SIGHUP, or at a limit. TRACE is then
+/// complete, or absent.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -67,8 +67,8 @@ pub(crate) struct Args {
     /// Replace TRACE if it exists
     #[arg(long)]
     force: bool,
-    /// What counts as a request: Q as it is queued, before merging; D as it is issued to the
-    /// driver, with the time until it completes
+    /// Event that counts as a request: Q: the request is queued, before merging; D: the request is
+    /// issued to the driver; D records the service time also
     #[arg(long, value_enum, default_value = "Q")]
     event: Seen,
     /// Stop after this time: 90s, 10m, 1h, 1d
@@ -198,7 +198,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let shared = out.lies_on(recorder.device().disk);
     if shared {
         output::say(&format!(
-            "{} lies on the disk that is recorded: the trace leaves out the writes of this program, but not those of the file system; a file on another disk gives a cleaner trace",
+            "{} is on the recorded disk: the trace omits the writes of this program, but contains those of its file system; to avoid them, name a file on another disk",
             to.display()
         ));
     }
@@ -207,7 +207,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     tell(args, &counts, &recorder)?;
     ensure!(
         !matches!(counts.stopped_by, Some(Stopped::SwitchedOff)),
-        "{}: ends where another program switched the recording off (`trace-cmd reset` does so)",
+        "{}: the trace is incomplete: another program switched the recording off (`trace-cmd reset` does so)",
         to.display()
     );
     Ok(())

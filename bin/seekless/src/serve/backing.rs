@@ -38,7 +38,7 @@ pub(super) fn prepare(path: &Path, size: Option<Bytes>) -> anyhow::Result<Made> 
             Ok(meta) => {
                 ensure!(
                     !meta.is_file() || meta.len() > 0,
-                    "{name}: empty; a disk of no size cannot be served (`truncate -s SIZE {name}`)"
+                    "{name}: the file is empty; give the file a size: `truncate -s SIZE {name}`"
                 );
                 return Ok(Made::default());
             }
@@ -62,14 +62,15 @@ pub(super) fn prepare(path: &Path, size: Option<Bytes>) -> anyhow::Result<Made> 
     match create_private(path) {
         Ok(file) => {
             let made = Made(Some(path.to_owned()));
-            file.set_len(size.0).with_context(|| format!("{name}: cannot make it {size} long"))?;
+            file.set_len(size.0)
+                .with_context(|| format!("{name}: cannot set its size to {size}"))?;
             Ok(made)
         }
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
             let found = path.metadata().with_context(|| format!("{name}: cannot open it"))?;
             ensure!(
                 !found.is_file() || found.len() == size.0,
-                "{name}: is there already, {} bytes long, not the {} of --size; nothing was changed",
+                "{name}: the file exists with {} bytes, not the {} bytes of --size; nothing was changed",
                 found.len(),
                 size.0
             );

@@ -87,7 +87,8 @@ fn open(volume: &VolumeArgs, write: bool) -> anyhow::Result<Lasting> {
 
 fn examined(lasting: &mut Lasting) -> anyhow::Result<Examined> {
     let place = lasting.place().display().to_string();
-    examine(lasting.area()).with_context(|| format!("{place}: cannot be attached as it is"))
+    examine(lasting.area())
+        .with_context(|| format!("{place}: the area cannot be attached in its present state"))
 }
 
 pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<()> {
@@ -143,7 +144,7 @@ pub(crate) fn repair(args: &RepairArgs) -> anyhow::Result<()> {
                 let _ = writeln!(text, "{}: {why}", if loses { "given up" } else { "harmless" });
             }
             let _ = match report.lost.len() {
-                0 if sound => write!(text, "nothing was wrong: the area can be attached"),
+                0 if sound => write!(text, "no fault found: the area can be attached"),
                 0 => write!(text, "repaired: the area can be attached; nothing was lost"),
                 n => write!(
                     text,

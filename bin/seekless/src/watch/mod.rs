@@ -18,12 +18,12 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use crate::serve::watching::HttpArgs;
 use crate::top::Screen;
 
-/// Make repeated jobs on mounted file systems faster, with nothing in the path of a request
+/// Read ahead of repeated jobs on mounted file systems; requests do not pass through seekless
 ///
 /// Watches the reads of programs, and remembers jobs such as a nightly backup. Recognizes a job by
 /// its first reads, and reads the rest ahead, in the order of the disk. Writes nothing to the watched
-/// file systems. The effect ends when the program ends. Works on ext2, ext3, ext4, XFS and btrfs.
-/// Needs root.
+/// file systems. The read-ahead ends when this program ends. Works on ext2, ext3, ext4, XFS and
+/// btrfs. Needs root.
 #[derive(Debug, clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -44,11 +44,11 @@ pub(crate) struct Args {
     /// Watch file systems on every disk, flash included
     #[arg(long, conflicts_with = "mounts")]
     all: bool,
-    /// Only watch, and read nothing ahead; `report` then says how many waits reading ahead would
-    /// have saved, as a range
+    /// Only watch, and read nothing ahead; `report` then estimates the waits that read-ahead would
+    /// save, as a range
     #[arg(long)]
     dry_run: bool,
-    /// Keep the names of programs for reports; without this option, no name of any kind is kept
+    /// Keep the names of programs for reports; without this option, the state holds no names
     #[arg(long)]
     names: bool,
     /// The folder for learned jobs; private, about 20 MB for each file system at most

@@ -164,7 +164,7 @@
       put($('verdict'), s.verdict ? s.verdict.text[0].toUpperCase() + s.verdict.text.slice(1) + '.' : '');
       document.title = s.volume.backing + ' · seekless';
       const v = s.volume;
-      put($('about'), `${bytes(v.size_bytes)}${v.read_only ? ', read-only' : ''}, served for ${span(s.uptime_s)} by seekless ${s.version}; NBD clients: ${v.nbd_clients}${v.trouble ? `; it cannot go on: ${v.trouble}` : ''}`);
+      put($('about'), `${bytes(v.size_bytes)}${v.read_only ? ', read-only' : ''}, served for ${span(s.uptime_s)} by seekless ${s.version}; NBD clients: ${v.nbd_clients}${v.trouble ? `; no progress: ${v.trouble}` : ''}`);
       const near = h.samples.slice(-8), took = Math.max(1e-9, sum(near, (x) => x.took_s));
       const r = s.requests, all = Math.max(1, r.ram_reads + r.copy_reads + r.home_reads);
       const list = [['Requests a second', count(sum(near, (x) => x.requests) / took)], ['Requests', count(r.total)],
