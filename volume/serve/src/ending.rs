@@ -88,7 +88,7 @@ impl Ending {
             Some(reply) => drop(reply.send(Err(format!("{why}. The server goes on")))),
             None if self.stays => {
                 let waits = "the server ends when it is free";
-                say(&format!("{why}. It was asked by a service manager: {waits}"));
+                say(&format!("{why}. A service manager asked the server to stop: {waits}"));
                 asked.told = true;
                 return false;
             }

@@ -500,7 +500,7 @@ impl Work {
         }
         self.narrate_area(stats, &before, unix);
         if stats.engine.plans_refused > before.engine.plans_refused {
-            tell("Refused a plan that does not fit this volume; the layout stays. Please report this.".to_owned());
+            tell("Refused a plan that does not fit this volume; the layout does not change. Please report this.".to_owned());
         }
         self.narrate_plan(unix);
         if stats.adaptive.is_none() {

@@ -334,7 +334,7 @@ impl Daemon {
                 Err(e) => {
                     self.save_failed = true;
                     let text = format!(
-                        "{}: cannot save the learned data ({e}); watching goes on, and saving is tried again",
+                        "{}: cannot save the learned data ({e}); watching continues, and seekless will try again",
                         self.config.state.display()
                     );
                     self.messages.push(text);
@@ -431,8 +431,8 @@ impl Daemon {
         if !seen {
             let (point, kind) = (mounted.point.display(), &mounted.kind);
             return Err(format!(
-                "{point}: not watched: the kernel's events of {kind} were not there at the start; \
-                 if its module was loaded since, start again"
+                "{point}: not watched: the kernel had no events of {kind} at the start; \
+                 if its module is loaded now, start seekless watch again"
             ));
         }
         let taken: Vec<u64> = self.filesystems.iter().map(|f| f.id).collect();

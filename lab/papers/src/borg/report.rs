@@ -223,7 +223,7 @@ impl<'a> Shown<'a> {
                 "The paper's numbers, on its authors' machines.".into(),
                 "Times of analyzer and planner, on this computer, while other replays run.".into(),
             ],
-            modelled: vec!["Every time of a disk of ours; every trace is made up.".into()],
+            modelled: vec!["All times of our disks; all traces are made up.".into()],
         })
     }
 

@@ -209,7 +209,7 @@ fn report(
             ("reads of each".into(), Unit::Count.format(READS as f64, 3)),
         ],
         measured: vec!["The paper's numbers, on its authors' machine.".into()],
-        modelled: vec!["Everything of ours.".into()],
+        modelled: vec!["All our numbers.".into()],
     })
 }
 

@@ -124,7 +124,7 @@ impl<'a> Shown<'a> {
                 ("scale".into(), self.results.scale.to_string()),
             ],
             measured,
-            modelled: vec!["Every time and joule of ours.".into()],
+            modelled: vec!["All our times and joules.".into()],
         })
     }
 

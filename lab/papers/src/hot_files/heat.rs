@@ -80,7 +80,7 @@ pub fn hottest(
     if heat.here == 0 {
         let path = mounted.path().display();
         return Err(HotFilesError::Refused(format!(
-            "{trace} moves nothing of any file below {path}"
+            "{trace} transfers no data of any file below {path}"
         )));
     }
     let stored = mounted.bytes().saturating_sub(mounted.free_bytes());
@@ -116,7 +116,7 @@ impl TraceHeat {
         list.notes = self.notes;
         if self.elsewhere > self.here / 20 {
             list.notes.push(format!(
-                "{} of the trace belong to no file that exists here: metadata, free space, other file systems, deleted files",
+                "{} of the trace belong to no existing file here: metadata, free space, other file systems, deleted files",
                 Bytes(self.elsewhere)
             ));
         }

@@ -37,7 +37,7 @@ pub enum StateError {
     Version { found: u32 },
     #[error("it should be {expected} bytes long and is {found}")]
     Length { expected: u64, found: u64 },
-    #[error("its checksum does not fit: it is damaged")]
+    #[error("its checksum does not match: it is damaged")]
     Checksum,
     #[error("it holds {0}")]
     Broken(&'static str),

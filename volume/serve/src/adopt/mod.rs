@@ -124,7 +124,7 @@ pub fn plan(options: &AdoptOptions) -> Result<Adoption, AdoptError> {
         [line] => Some(line.clone()),
         _ => {
             let why = format!(
-                "{} lines of /etc/fstab mount it; leave one of them, which adoption takes over",
+                "{} lines of /etc/fstab mount it; keep one of them, which adoption then replaces",
                 lines.len()
             );
             return Err(refused(&options.backing, why));
@@ -194,7 +194,7 @@ impl Adoption {
         let Record { name, backing, area, mount, fstab, .. } = &self.record;
         let backing = backing.display();
         let mounts = mount.as_ref().map_or_else(
-            || format!("nothing; `mount /run/seekless/{name}/device DIR` does"),
+            || format!("nothing; to mount it: `mount /run/seekless/{name}/device DIR`"),
             |m| {
                 let instead = if fstab.is_some() {
                     ", in place of the line in /etc/fstab, without fsck"
@@ -272,7 +272,7 @@ impl Adoption {
         self.systemd.start(&self.record)?;
         let state = state_of(backing, Some(area))?;
         if !state.served {
-            let why = "its unit has started, but no server answers; `systemctl status` and `journalctl` name the reason";
+            let why = "its unit has started, but no server answers; for the reason see `systemctl status` and `journalctl`";
             return Err(refused(backing, why));
         }
         Ok(Remaining::new())
@@ -437,7 +437,7 @@ fn unmount_first(error: HostError, path: &Path) -> AdoptError {
             let number = (rustix::fs::major(number), rustix::fs::minor(number));
             let mut mounts = mounts().unwrap_or_default().into_iter();
             let what = mounts.find(|m| m.device == number).map_or_else(
-                || "end that use, then adopt it".to_owned(),
+                || "end this use, then adopt the disk".to_owned(),
                 |mount| {
                     let dir = quoted(&mount.point.to_string_lossy());
                     format!("`umount {dir}`, then adopt it with --mount {dir}")

@@ -115,7 +115,7 @@ impl Store {
             None => match &home {
                 Home::Here(opened) => Lasting::inside(opened, all, &first, backing),
                 Home::Elsewhere(_) => {
-                    let why = "begins with a page of seekless: it is an area, or has one within itself, which is served where it is a file or device; nothing was changed";
+                    let why = "begins with a page of seekless: it is an area, or contains one; serve it on the machine where it is a file or device; nothing was changed";
                     let guard = guard::of_page(&first);
                     Err(guard.map_or_else(|| refused(backing, why), |p| guarded_by(backing, &p)))
                 }
@@ -419,7 +419,7 @@ fn superblock_inside(
     match Superblock::decode(first) {
         Ok(s) if !s.inside => {
             let why = format!(
-                "is an area, made for '{}': name that one, and this as its --area",
+                "is an area, made for '{}': name that disk, and give this area as --area",
                 s.label.as_str()
             );
             Err(refused(backing, why))

@@ -32,7 +32,7 @@ pub fn resize(
     let lasting = open(backing, area, true)?;
     let s = &lasting.superblock;
     if s.flags.contains(AreaFlags::DIRTY) || !s.flags.contains(AreaFlags::CLEAN) {
-        let why = "is not drained and detached: the area may hold the only copy of something; nothing was changed";
+        let why = "is not drained and detached: the area may hold the only copy of some data; nothing was changed";
         return Err(refused(&lasting.place, why));
     }
     if !matches!(lasting.guard, Ok(Standing::Down | Standing::Nowhere)) {
@@ -74,7 +74,7 @@ fn resize_inside(
     let Lasting { area: mut disk, superblock: before, backing, .. } = lasting;
     let area = before.area_size;
     if size.is_some_and(|b| b != area.bytes()) {
-        let why = "an area within its device keeps its size, since another would move the volume's data; nothing was changed";
+        let why = "an area within its device keeps its size: another size would move the volume's data; nothing was changed";
         return Err(refused(&backing, why));
     }
     let head = if before.area_at.0 == 0 { 0 } else { HEAD.0 };

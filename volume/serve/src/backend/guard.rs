@@ -101,7 +101,7 @@ fn older<T>(page: &GuardPage) -> Result<T, GuardError> {
     wrong(
         true,
         format!(
-            "the disk carries guard {} of this area, which the area does not know: it is an older copy of the area; name the newest copy, which has the disk's newest data",
+            "the disk carries guard {} of this area, and the area does not know this guard: it is an older copy of the area; name the newest copy, which has the disk's newest data",
             page.generation
         ),
     )
@@ -312,7 +312,7 @@ impl Guard<'_> {
                 return match self.first()? {
                     Some(page) if page.uuid == self.uuid => wrong(
                         false,
-                        "the disk carries the guard of this area, and the area's guard region is gone; where its file was cut grow it back, then run `seekless volume repair`",
+                        "the disk carries the guard of this area, and the area's guard region is gone; if the area's file was cut, extend it to its former size, then run `seekless volume repair`",
                     ),
                     Some(page) => self.of_another(&page),
                     None => Ok(Standing::Nowhere),

@@ -103,7 +103,7 @@ impl ControlAnswers for Steered {
         let words = |e: ServeError| e.to_string();
         match command {
             VolumeCommand::Engine(Command::SetMode(Mode::WriteBack)) if !self.lasting => {
-                return Err("its area is gone when the server ends, and the writes it absorbed with it: make an area that lasts with `seekless volume format`".to_owned());
+                return Err("its area is temporary: it ends with the server, and the absorbed writes would be lost; make a lasting area with `seekless volume format`".to_owned());
             }
             VolumeCommand::Engine(command) => self.volume.command(command).map_err(words)?,
             VolumeCommand::Replan => {
@@ -114,7 +114,7 @@ impl ControlAnswers for Steered {
             VolumeCommand::Stop { force } => {
                 let (reply, answer) = sync_channel(1);
                 self.tell(MainThread::Stop { force, reply })?;
-                let late = |_| "the server is busy, and has not said that it ends".to_owned();
+                let late = |_| "the server is busy, and has not confirmed that it ends".to_owned();
                 return json(&answer.recv_timeout(ANSWER_MOST).map_err(late)??);
             }
             VolumeCommand::Replicate { near, homes } => {

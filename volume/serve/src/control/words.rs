@@ -143,7 +143,7 @@ fn replicas(r: &ReplicaState) -> String {
         percent(r.spare_bytes),
     );
     if r.suspended {
-        text += ": below 10% nothing is replicated, until 15% are";
+        text += ": below 10% replication stops, until 15% are spare again";
     }
     if r.stained_bytes > 0 {
         let stained = Bytes(r.stained_bytes);
