@@ -313,7 +313,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let _ = tell(args, &report::announcement(args, &server, end.as_ref()));
     http.iter().for_each(|(_, place)| drop(tell(args, place)));
     let told =
-        Told { manager, streams: Streams::default(), lost: 0, fell_back: false, gone: false };
+        Reported { manager, streams: Streams::default(), lost: 0, fell_back: false, gone: false };
     let result = watch(args, &server, end, &events, told);
     drop(http);
     let (stats, operations) = stop(server)?;
@@ -351,7 +351,7 @@ fn watch(
     server: &ServerHandle,
     mut end: Option<HostEnd>,
     events: &Receiver<Event>,
-    mut told: Told,
+    mut told: Reported,
 ) -> anyhow::Result<()> {
     let line = output::status_line();
     let say = |text: &str| line.suspend(|| output::say(text));
@@ -418,7 +418,7 @@ fn force(server: &ServerHandle, end: Option<HostEnd>, reply: &StopReply) {
 }
 
 /// The service manager, and the last reported source of the learner's requests.
-struct Told {
+struct Reported {
     manager: Option<Manager>,
     streams: Streams,
     lost: u64,
@@ -426,7 +426,7 @@ struct Told {
     gone: bool,
 }
 
-impl Told {
+impl Reported {
     fn manager(&self, state: &str, status: &str) {
         if let Some(manager) = &self.manager {
             manager.tell(state, status);

@@ -100,7 +100,7 @@ impl Tls {
         }
         // Reads and writes are the same for all kinds of sockets.
         let client = UnixStream::from(client);
-        let carrier = Carrier {
+        let carrier = TlsRelay {
             tls,
             client,
             volume,
@@ -203,7 +203,7 @@ fn certificates(
 }
 
 /// One encrypted connection.
-struct Carrier {
+struct TlsRelay {
     tls: ServerConnection,
     client: UnixStream,
     /// The end of the pair that leads to the volume.
@@ -220,7 +220,7 @@ struct Carrier {
     all: Arc<()>,
 }
 
-impl Carrier {
+impl TlsRelay {
     /// Carries bytes until one end closes the connection.
     fn carry(mut self) -> io::Result<()> {
         let mut bytes = vec![0; CARRY_BYTES];

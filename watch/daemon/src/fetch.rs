@@ -213,12 +213,12 @@ fn work(queue: &Mutex<Receiver<(Task, UnderWay)>>, results: &Sender<Found>) {
 }
 
 /// A piece with its generation and address, where they became known.
-type Known = Option<(Place, u32, u64)>;
+type KnownPiece = Option<(Place, u32, u64)>;
 
 fn results_of(
     target: &Target,
     (file, generation): (u64, u32),
-    done: Result<Known, Errno>,
+    done: Result<KnownPiece, Errno>,
     results: &Sender<Found>,
 ) {
     let found = match done {
@@ -252,7 +252,7 @@ fn with_mount(
     open_mount(target, user)?.map_or(Ok(()), |mount| read(mount.as_fd()))
 }
 
-fn pages(target: &Target, source: &Source, user: u32, order: &Order) -> Result<Known, Errno> {
+fn pages(target: &Target, source: &Source, user: u32, order: &Order) -> Result<KnownPiece, Errno> {
     let (inode, pages) = (order.pages.file, &order.pages);
     let mut known = order.generation;
     if let Source::Device(device) = source
@@ -302,7 +302,7 @@ fn list(directory: &OwnedFd, user: u32) -> Result<(), Errno> {
     Ok(())
 }
 
-fn resolve(target: &Target, source: &Source, user: u32, place: Place) -> Result<Known, Errno> {
+fn resolve(target: &Target, source: &Source, user: u32, place: Place) -> Result<KnownPiece, Errno> {
     let first = place.first_page();
     if let Source::Device(device) = source {
         let found = device.wait(place.file, first, 1)?;

@@ -22,7 +22,7 @@ const FIRST: u32 = 4 * REPEATS;
 
 /// The user of a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Who {
+pub struct PageUser {
     /// The process group.
     pub group: u32,
     /// Hash of the program; 0: unknown.
@@ -37,7 +37,7 @@ struct Candidate {
 
 #[derive(Debug)]
 pub(crate) struct Run {
-    pub(crate) who: Who,
+    pub(crate) who: PageUser,
     pub(crate) started: SimTime,
     /// The last use.
     pub(crate) last: SimTime,
@@ -69,7 +69,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    pub(crate) fn new(who: Who, now: SimTime) -> Self {
+    pub(crate) fn new(who: PageUser, now: SimTime) -> Self {
         Self {
             who,
             started: now,
@@ -203,7 +203,7 @@ mod tests {
     }
 
     fn run(program: u64) -> Run {
-        Run::new(Who { group: 1, program }, SimTime(0))
+        Run::new(PageUser { group: 1, program }, SimTime(0))
     }
 
     #[test]

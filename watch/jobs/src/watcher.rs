@@ -12,7 +12,7 @@ use crate::guard::Guard;
 use crate::job::{Job, Turn, between, pages_of};
 use crate::piece::{HOLE, Piece, Place, pieces, spans};
 use crate::report::{JobReport, Totals};
-use crate::run::{Run, Who};
+use crate::run::{PageUser, Run};
 
 /// A run ends when nothing was used for this long.
 pub const IDLE: Duration = Duration(2_000_000_000);
@@ -132,13 +132,13 @@ impl Watcher {
     }
 
     /// A program waited for pages. `today`: seconds since 1970.
-    pub fn missed(&mut self, now: SimTime, today: u64, who: Who, pages: Pages) {
+    pub fn missed(&mut self, now: SimTime, today: u64, who: PageUser, pages: Pages) {
         for (place, mask) in pieces(pages.file, pages.first, pages.count) {
             self.missed_piece(now, today, who, place, mask);
         }
     }
 
-    fn missed_piece(&mut self, now: SimTime, today: u64, who: Who, place: Place, mask: u32) {
+    fn missed_piece(&mut self, now: SimTime, today: u64, who: PageUser, place: Place, mask: u32) {
         let tells = !(self.by_inode && place.is_metadata());
         if tells && self.runs.get_mut(&who.group).is_some_and(|r| r.begins_again(place, mask)) {
             self.close(who.group, today);

@@ -50,7 +50,7 @@ pub(super) struct Worker<'a> {
 }
 
 /// The bytes that an operation transferred; `None` if it had no effect and is not counted.
-type Done = Option<u64>;
+type Transferred = Option<u64>;
 
 impl<'a> Worker<'a> {
     pub(super) fn new(shared: &'a Shared<'a>, flow: usize, number: usize, seed: u64) -> Self {
@@ -193,7 +193,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Executes a step. Returns the bytes transferred, or `None` if it is not counted.
-    fn act(&mut self, act: &StepAction, step: usize, now: Instant) -> Result<Done, Fault> {
+    fn act(&mut self, act: &StepAction, step: usize, now: Instant) -> Result<Transferred, Fault> {
         let shared = self.shared;
         let sets = &shared.files.sets;
         match *act {

@@ -7,7 +7,7 @@ use super::{Job, READ_PAGES, RETRY};
 use crate::background::move_plan::Moving;
 use crate::core::page_map::{CopyState, Slot};
 use crate::format::Content;
-use crate::write_buffer::destage::Which;
+use crate::write_buffer::destage::DestagePages;
 use crate::write_buffer::durability::Waiter;
 use crate::{Engine, Trouble};
 
@@ -96,7 +96,7 @@ impl Engine {
 
     fn begin_urgent(&mut self) -> Begun {
         let urgent = std::mem::take(&mut self.background.urgent);
-        if let Some(job) = self.begin_destage(Which::Urgent(&urgent)) {
+        if let Some(job) = self.begin_destage(DestagePages::Urgent(&urgent)) {
             return Begun::Job(Job::Destage(job));
         }
         // The pages came home by themselves.
@@ -149,7 +149,7 @@ impl Engine {
 
     fn begin_destage_of_read(&mut self) -> Begun {
         let pages = std::mem::take(&mut self.background.read);
-        self.begin_destage(Which::These(&pages)).map(Job::Destage).into()
+        self.begin_destage(DestagePages::These(&pages)).map(Job::Destage).into()
     }
 
     fn begin_destage_of_oldest(&mut self) -> Begun {
@@ -164,7 +164,7 @@ impl Engine {
             return Begun::Nothing;
         }
         if self.destage_may() {
-            if let Some(job) = self.begin_destage(Which::Oldest) {
+            if let Some(job) = self.begin_destage(DestagePages::Oldest) {
                 return Begun::Job(Job::Destage(job));
             }
             // What is still dirty was written in place.

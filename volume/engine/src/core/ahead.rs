@@ -96,20 +96,20 @@ impl Ahead {
 }
 
 /// RAM and trail, as the policy sees them.
-struct Seen<'a> {
+struct RamAndTrail<'a> {
     cache: &'a RamCache,
     copies: &'a Copies,
     head: u32,
     slots: u32,
 }
 
-impl Seen<'_> {
+impl RamAndTrail<'_> {
     fn is_copy(&self, slot: Slot) -> bool {
         slot.0 < self.slots && self.copies.state(slot) == CopyState::Clean
     }
 }
 
-impl Seen<'_> {
+impl RamAndTrail<'_> {
     /// How many slots from this one on hold all of these pages that RAM lacks; true if the pages stand
     /// there out of order.
     fn reach(&self, slot: u32, homes: Range<u64>, end: u32) -> Option<(u32, bool)> {
@@ -134,7 +134,7 @@ impl Seen<'_> {
     }
 }
 
-impl View for Seen<'_> {
+impl View for RamAndTrail<'_> {
     fn in_ram(&self, page: u64) -> Option<u32> {
         self.cache.slot_of(page)
     }
@@ -219,10 +219,10 @@ impl Engine {
     }
 
     /// The policy and its view of RAM and trail.
-    fn seen(&mut self) -> Option<(&mut Ahead, Seen<'_>)> {
+    fn seen(&mut self) -> Option<(&mut Ahead, RamAndTrail<'_>)> {
         let ahead = self.ahead.as_deref_mut()?;
         let (head, slots) = (self.background.trail.head(), self.geo.read_slots());
-        Some((ahead, Seen { cache: &self.cache, copies: &self.copies, head, slots }))
+        Some((ahead, RamAndTrail { cache: &self.cache, copies: &self.copies, head, slots }))
     }
 
     /// Whether the policy chooses the way and the length of this read.
@@ -276,7 +276,7 @@ impl Engine {
     pub(crate) fn make_way_for_copy(&mut self, page: HomePage) {
         let (head, slots) = (self.background.trail.head(), self.geo.read_slots());
         loop {
-            let seen = Seen { cache: &self.cache, copies: &self.copies, head, slots };
+            let seen = RamAndTrail { cache: &self.cache, copies: &self.copies, head, slots };
             // An open copy may be newer than home: only a durable record closes it.
             let goes = |slot: &Slot| seen.is_copy(*slot) && !self.copies.is_open(*slot);
             let copies = || self.copies.find_all(page).filter(goes);

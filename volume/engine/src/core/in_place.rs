@@ -29,7 +29,7 @@ use crate::core::page_map::{CopyState, HomePage, Slot, UNSUMMED, slots};
 use crate::core::write::{Absorbed, Blocked};
 use crate::core::write_order::Mark;
 use crate::format::{Content, Entry};
-use crate::write_buffer::destage::Which;
+use crate::write_buffer::destage::DestagePages;
 use crate::{Asked, Engine, Memory, Mode, Pending, RequestId, Target};
 
 /// A part of a write that is split, in flight.
@@ -44,7 +44,7 @@ pub(crate) struct Part {
 
 /// Where a part of a write goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Goes {
+enum WriteDestination {
     /// To this slot, and those behind it.
     Copy(Slot),
     Log,
@@ -135,28 +135,29 @@ impl Engine {
     }
 
     /// The runs of a write by where they go.
-    fn parts_of(&self, extent: Extent, absorbs: bool) -> Vec<(Extent, Goes)> {
-        let mut parts: Vec<(Extent, Goes)> = Vec::new();
+    fn parts_of(&self, extent: Extent, absorbs: bool) -> Vec<(Extent, WriteDestination)> {
+        let mut parts: Vec<(Extent, WriteDestination)> = Vec::new();
         let whole = self.whole_pages_of(extent);
         let mut at = extent.start;
         for page in self.pages_of(extent) {
             let home = self.home_of(page, 1);
             if at < home.start {
-                parts.push((Extent::span(at.0, home.start.0), Goes::Home));
+                parts.push((Extent::span(at.0, home.start.0), WriteDestination::Home));
             }
             let Some(this) = home.intersection(extent) else { continue };
             at = this.end();
             let goes = match self.writable(page) {
-                Some(slot) => Goes::Copy(slot),
-                None if absorbs && whole.contains(&page) => Goes::Log,
-                None => Goes::Home,
+                Some(slot) => WriteDestination::Copy(slot),
+                None if absorbs && whole.contains(&page) => WriteDestination::Log,
+                None => WriteDestination::Home,
             };
             match (parts.last_mut(), goes) {
-                (Some((run, Goes::Home)), Goes::Home) | (Some((run, Goes::Log)), Goes::Log) => {
+                (Some((run, WriteDestination::Home)), WriteDestination::Home)
+                | (Some((run, WriteDestination::Log)), WriteDestination::Log) => {
                     run.len += this.len;
                 }
                 // The run began anywhere in its first page.
-                (Some((run, Goes::Copy(first))), Goes::Copy(slot))
+                (Some((run, WriteDestination::Copy(first))), WriteDestination::Copy(slot))
                     if u64::from(slot.0)
                         == u64::from(first.0) + page - self.pages_of(*run).start
                         && self.copies.segment_of(*first) == self.copies.segment_of(slot) =>
@@ -174,14 +175,14 @@ impl Engine {
         write: u32,
         (id, all): (RequestId, Extent),
         extent: Extent,
-        goes: Goes,
+        goes: WriteDestination,
         request: &Request,
     ) {
         let offset = extent.start - all.start;
         let memory = |offset| Memory::Client { id, offset };
         let pages = self.pages_of(extent);
         let (target, at, voids) = match goes {
-            Goes::Log => {
+            WriteDestination::Log => {
                 let mut page = pages.start;
                 while page < pages.end {
                     let from = memory(offset + Sectors((page - pages.start) * PAGE_SECTORS));
@@ -191,7 +192,7 @@ impl Engine {
                 }
                 return;
             }
-            Goes::Copy(first) => {
+            WriteDestination::Copy(first) => {
                 let count = (pages.end - pages.start) as u32;
                 for slot in slots(first.0..first.0 + count) {
                     self.copies.set_state(slot, CopyState::Dirty);
@@ -202,7 +203,7 @@ impl Engine {
                 let start = place.start + skip;
                 (Target::Area, Extent { start, len: extent.len }, false)
             }
-            Goes::Home => (Target::Home, extent, self.drop_clean_copies(extent)),
+            WriteDestination::Home => (Target::Home, extent, self.drop_clean_copies(extent)),
         };
         self.absorbs[write as usize].add_part();
         let io = self.start(Pending::Part(Part { write, extent, target, voids }));
@@ -271,7 +272,7 @@ impl Engine {
         }
         let writes = |page: &HomePage| self.writes.open_overlaps(self.home_of(*page, 1));
         let quiet: Vec<HomePage> = dirty.iter().copied().filter(|page| !writes(page)).collect();
-        let job = self.begin_destage(Which::These(&quiet)).map(Job::Destage);
+        let job = self.begin_destage(DestagePages::These(&quiet)).map(Job::Destage);
         job.map_or(Moving::Waits, Moving::Job)
     }
 

@@ -21,7 +21,7 @@ const CONTEXT: u32 = 16;
 const RECENTLY: u32 = 32;
 
 /// What the copies before the next one tell, while a read of the trail is weighed slot by slot.
-struct Walk {
+struct TrailWalk {
     trigger: TrailTrigger,
     /// Copies beside the demanded pages so far.
     gap: u64,
@@ -31,7 +31,7 @@ struct Walk {
     in_ram: u32,
 }
 
-impl Walk {
+impl TrailWalk {
     const fn new(trigger: TrailTrigger) -> Self {
         Self { previous: (1.0, trigger.history.last), trigger, gap: 0, in_ram: 0 }
     }
@@ -98,7 +98,7 @@ impl Adaptive {
         }
         let mut found = std::mem::take(&mut self.along.features);
         found.clear();
-        let mut walk = Walk::new(self.trail_trigger(demanded, score, continues));
+        let mut walk = TrailWalk::new(self.trail_trigger(demanded, score, continues));
         let pollution = self.costs.pollution();
         let give_up = self.give_up();
         let (mut sum, mut best, mut reach) = (0.0f32, f32::MIN, must);
@@ -130,7 +130,7 @@ impl Adaptive {
         page: u64,
         slot: u32,
         pollution: f32,
-        walk: &mut Walk,
+        walk: &mut TrailWalk,
         view: &impl View,
     ) -> (f32, Features) {
         let Some(trail) = &self.trail else { return Default::default() };

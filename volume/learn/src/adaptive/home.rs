@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::features::{Around, Features, Place, Trigger, TriggerClasses};
+use super::features::{CandidatePlace, Features, RegionFeatures, Trigger, TriggerClasses};
 use super::history::{REGION, Region};
 use super::{Adaptive, View, WATCHED, Window, WindowId};
 
@@ -115,7 +115,7 @@ impl Adaptive {
         found: &mut Vec<Features>,
     ) -> (u64, f32) {
         let page = if forward { demanded.end - 1 } else { demanded.start };
-        let mut beside = Beside::new(self, page, view);
+        let mut beside = CandidateRegion::new(self, page, view);
         let trigger = self.trigger(demanded, run, forward, beside.around.region);
         let classes = TriggerClasses::from(trigger);
         let (access, transfer) = (self.costs.access, self.costs.transfer);
@@ -137,7 +137,14 @@ impl Adaptive {
                 beside_last.reverse();
             }
             let around = &beside.around;
-            let place = Place { page: at, gap, around, beside: held_beside, beside_last, previous };
+            let place = CandidatePlace {
+                page: at,
+                gap,
+                around,
+                beside: held_beside,
+                beside_last,
+                previous,
+            };
             let odds = |cells| self.predictor.counts.odds(cells);
             let features = Features::new(&classes, &place, odds);
             found.push(features);
@@ -160,13 +167,13 @@ impl Adaptive {
 }
 
 /// The region of a candidate: what is known of its eight pages, looked up at once.
-struct Beside<'a> {
+struct CandidateRegion<'a> {
     number: u64,
-    around: Around<'a>,
+    around: RegionFeatures<'a>,
     held: [bool; REGION as usize],
 }
 
-impl<'a> Beside<'a> {
+impl<'a> CandidateRegion<'a> {
     fn new(of: &'a Adaptive, page: u64, view: &impl View) -> Self {
         let number = page / REGION;
         let held = view.eight_in_ram(number * REGION).map(|slot| slot.is_some());

@@ -15,9 +15,9 @@ const TIME_MOST: f32 = 1e6;
 /// Largest sum, of times in ms or of pages.
 const SUM_MOST: f32 = 1e12;
 
-struct Out(Vec<u8>);
+struct StateWriter(Vec<u8>);
 
-impl Out {
+impl StateWriter {
     fn u32(&mut self, n: u32) {
         self.0.extend(n.to_le_bytes());
     }
@@ -120,7 +120,7 @@ impl Adaptive {
     /// The learned data, in at most this number of bytes; nothing if the smallest form does not fit.
     #[must_use]
     pub fn learned(&self, most: usize) -> Vec<u8> {
-        let mut out = Out(MAGIC.to_vec());
+        let mut out = StateWriter(MAGIC.to_vec());
         out.u32(VERSION);
         let costs = &self.costs;
         let prices = [costs.access, costs.transfer, costs.per_use];

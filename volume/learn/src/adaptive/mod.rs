@@ -27,7 +27,7 @@ pub use costs::without_stall;
 pub use foreseen::Foreseen;
 pub use guard::{DayTimes, Guard};
 
-use features::{Around, COARSE, FEATURES, FINE, Features, prior};
+use features::{COARSE, FEATURES, FINE, Features, RegionFeatures, prior};
 use ghosts::Ghosts;
 use history::{History, Outcome, REGION};
 use predictor::Predictor;
@@ -370,9 +370,9 @@ impl Adaptive {
         }
     }
 
-    fn around(&self, region: u64) -> Around<'_> {
+    fn around(&self, region: u64) -> RegionFeatures<'_> {
         let rate = self.rate(region * REGION);
-        Around::new(self.history.region(region), region, rate, &self.recent)
+        RegionFeatures::new(self.history.region(region), region, rate, &self.recent)
     }
 
     fn rate(&self, page: u64) -> u32 {

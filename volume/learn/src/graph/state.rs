@@ -81,7 +81,7 @@ impl AccessGraph {
     /// # Errors
     /// If the bytes are foreign, of another version, damaged, or no graph.
     pub fn decode(bytes: &[u8], ram: Bytes, max_edges: usize) -> Result<Decoded, StateError> {
-        let mut from = Rest(bytes);
+        let mut from = UnreadBytes(bytes);
         if from.take::<8>() != Some(MAGIC) {
             return Err(StateError::NotOurs);
         }
@@ -117,7 +117,7 @@ impl AccessGraph {
     /// Reads vertices and edges, or says what is wrong with them.
     fn read(
         &mut self,
-        mut from: Rest<'_>,
+        mut from: UnreadBytes<'_>,
         (vertices, edges): (u32, u32),
     ) -> Result<(), &'static str> {
         const SHORT: &str = "fewer numbers than it counts";
@@ -165,9 +165,9 @@ impl AccessGraph {
 
 /// The unread bytes.
 #[derive(Clone, Copy)]
-struct Rest<'a>(&'a [u8]);
+struct UnreadBytes<'a>(&'a [u8]);
 
-impl Rest<'_> {
+impl UnreadBytes<'_> {
     fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (taken, rest) = self.0.split_first_chunk()?;
         self.0 = rest;

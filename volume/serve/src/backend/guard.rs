@@ -81,7 +81,7 @@ pub(crate) struct HalfUp {
 
 /// Contents of home's ends, in sectors.
 #[derive(Clone, Copy, Debug, Default)]
-struct Ends {
+struct EndContents {
     guard: usize,
     region: usize,
     other: usize,
@@ -274,7 +274,7 @@ impl Guard<'_> {
         &mut self,
         header: &GuardHeader,
         region: Option<&[u8]>,
-    ) -> Result<Ends, DeviceError> {
+    ) -> Result<EndContents, DeviceError> {
         let home = self.read_home()?;
         // The rest of the first page may be another's already: only its first sector is read.
         let named = GuardPage::area_generation_in(&home);
@@ -283,7 +283,7 @@ impl Guard<'_> {
         let guards: Vec<_> = (OLDEST..=VERSION)
             .map(|v| GuardPage::all_of_version(v, keys.0, keys.1, keys.2, named))
             .collect();
-        let mut found = Ends::default();
+        let mut found = EndContents::default();
         for (i, sector) in home.chunks_exact(SECTOR).enumerate() {
             let range = i * SECTOR..(i + 1) * SECTOR;
             let is = |bytes: &[u8]| bytes.get(range.clone()) == Some(sector);
@@ -536,8 +536,10 @@ impl Guard<'_> {
             let region = region_bytes(self.region)?;
             let found = self.compare(&header, Some(&region))?;
             (header.state, header.sum) = match found {
-                Ends { region: 0, other: 0, .. } => (GuardState::Up, 0),
-                Ends { other: 0, .. } => (GuardState::Between, crc_fast::crc32_iscsi(&region)),
+                EndContents { region: 0, other: 0, .. } => (GuardState::Up, 0),
+                EndContents { other: 0, .. } => {
+                    (GuardState::Between, crc_fast::crc32_iscsi(&region))
+                }
                 _ => return wrong(true, BOTH_DAMAGED),
             };
         } else if home.windows(GUARD_WORDS.len()).any(|w| w == GUARD_WORDS) {

@@ -42,7 +42,7 @@ pub fn start(
 ) -> Result<HttpServer, ServeError> {
     let socket = socket_of(backing)?;
     make_directory(&socket)?;
-    let steered = Steered {
+    let steered = ControlledVolume {
         volume: server.injector(),
         backing: backing.to_owned(),
         mount: mount.map(Path::to_owned),
@@ -56,7 +56,7 @@ pub fn start(
 }
 
 /// A volume that takes commands.
-struct Steered {
+struct ControlledVolume {
     volume: Injector,
     backing: PathBuf,
     mount: Option<PathBuf>,
@@ -74,7 +74,7 @@ fn json(value: &impl Serialize) -> Result<String, String> {
     serde_json::to_string(value).map_err(|e| e.to_string())
 }
 
-impl Steered {
+impl ControlledVolume {
     fn tell(&self, what: MainThread) -> Result<(), String> {
         if (self.tell)(what) { Ok(()) } else { Err("the server is ending".to_owned()) }
     }
@@ -85,7 +85,7 @@ impl Steered {
     }
 }
 
-impl ControlAnswers for Steered {
+impl ControlAnswers for ControlledVolume {
     fn state(&self) -> Result<String, String> {
         let stats = self.volume.stats().map_err(|e| e.to_string())?;
         let shown = self.board.as_ref().map(Board::status);
