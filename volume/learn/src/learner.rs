@@ -10,8 +10,8 @@ use seekless_block::{Bytes, Duration, Extent, Lba, Request, Sectors, SimTime, St
 use crate::days::Days;
 use crate::replication::StaticReplication;
 use crate::{
-    AccessGraph, Answered, Decoded, Pages, Plan, PlanConfig, Policy, PolicyName, Reach, Replica,
-    Replication, ReplicationConfig, Streams, next_plan,
+    AccessGraph, AnsweredReads, Decoded, Pages, Plan, PlanConfig, Policy, PolicyName, Reach,
+    Replica, Replication, ReplicationConfig, Streams, next_plan,
 };
 
 /// Most edges of an access graph: about 100 MB. A server needs this memory beside its cache.
@@ -53,7 +53,7 @@ pub struct ReplicaProgress {
     /// written.
     pub blocked: bool,
     /// The answers to clients' reads.
-    pub answered: Answered,
+    pub answered: AnsweredReads,
 }
 
 /// The space for replicas, and the pages that have one. Used only for a plan, as the answer may be

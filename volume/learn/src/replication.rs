@@ -61,7 +61,7 @@ named!(ReplicationRule: Paper = "fs2", Whole = "fs2-whole", Proven = "fs2-proven
 
 /// The number of clients' reads answered since the beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Answered {
+pub struct AnsweredReads {
     /// By home.
     pub home: u64,
     /// By replicas.
@@ -138,7 +138,7 @@ pub struct Replication {
     /// Reads since the last plan that did not begin there: they move the head.
     apart: u64,
     /// Reads answered up to the last plan.
-    answered: Answered,
+    answered: AnsweredReads,
     /// Accesses that replicas may still cost: the risked share and accesses saved, less accesses
     /// spent.
     purse: f64,
@@ -164,7 +164,7 @@ impl Replication {
             fresh: 0,
             last_end: Lba(0),
             apart: 0,
-            answered: Answered::default(),
+            answered: AnsweredReads::default(),
             purse: 0.0,
             together: FxHashMap::default(),
             seen: FxHashMap::default(),
@@ -234,7 +234,7 @@ impl Replication {
         &mut self,
         free: impl IntoIterator<Item = Extent>,
         placed: impl Fn(Lba) -> bool,
-        answered: Answered,
+        answered: AnsweredReads,
     ) -> Vec<Replica> {
         let Some(hot) = self.hot_region() else { return Vec::new() };
         let wanted = if self.config.price > 0.0 {

@@ -34,7 +34,7 @@ use crate::share::{Needs, Shares};
 use crate::tap::{self, Tap, TapEnd};
 use crate::tls::{Tls, TlsFiles};
 use crate::ublk::ensure_no_device_waits;
-use crate::volume::{Clock, Parts, Volume};
+use crate::volume::{Clock, Volume, VolumeParts};
 use crate::watch::About;
 
 /// Time in which a client must choose an export: a handshake takes a few round trips.
@@ -419,7 +419,7 @@ impl Builder {
         let started = self.start_learner(policy, (&engine, &shares), trace, &control, &bell)?;
         let (observer, started) = started.map(|s| (s.producer, (s.link, s.thread))).unzip();
         let (link, learner) = started.unzip();
-        let volume = Volume::new(Parts {
+        let volume = Volume::new(VolumeParts {
             engine,
             lasting: attached.is_some(),
             scrub_every: self.scrub_every,

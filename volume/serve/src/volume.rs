@@ -57,7 +57,7 @@ pub(crate) struct Finished<O> {
     pub(crate) runs: Vec<(u32, u32)>,
 }
 
-pub(crate) struct Parts {
+pub(crate) struct VolumeParts {
     pub(crate) engine: Engine,
     /// True if the area outlasts the server.
     pub(crate) lasting: bool,
@@ -117,10 +117,11 @@ pub(crate) struct Volume<O> {
 }
 
 impl<O> Volume<O> {
-    pub(crate) fn new(parts: Parts) -> Result<Self, ServeError> {
-        let Parts { engine, lasting, drain, files, .. } = parts;
-        let Parts { workers, bell, emulated, clock, observer, tap, scrub_every, shares, .. } =
-            parts;
+    pub(crate) fn new(parts: VolumeParts) -> Result<Self, ServeError> {
+        let VolumeParts { engine, lasting, drain, files, .. } = parts;
+        let VolumeParts {
+            workers, bell, emulated, clock, observer, tap, scrub_every, shares, ..
+        } = parts;
         let guarding = Guarding::new(&engine, drain);
         let now = clock.now();
         let mut volume = Self {

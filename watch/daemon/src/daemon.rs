@@ -18,7 +18,7 @@ use seekless_jobs::{Job, Watcher};
 use crate::WatchError;
 use crate::control;
 use crate::events::Event;
-use crate::fetch::{Fetcher, Found};
+use crate::fetch::{FetchResult, Fetcher};
 use crate::filesystem::Filesystem;
 use crate::mounts::{Choice, Mounted, mounted};
 use crate::pressure;
@@ -238,16 +238,17 @@ impl Daemon {
     /// Passes on what workers found, and sends orders.
     fn fetch(&mut self, now: u64) -> bool {
         for found in self.fetcher.found() {
-            let (Found::Gone(number, ..) | Found::Resolved(number, ..) | Found::Leaves(number, _)) =
-                found;
+            let (FetchResult::Gone(number, ..)
+            | FetchResult::Resolved(number, ..)
+            | FetchResult::Leaves(number, _)) = found;
             let of = |f: &&mut Filesystem| f.target.number == number;
             let Some(filesystem) = self.filesystems.iter_mut().find(of) else { continue };
             match found {
-                Found::Gone(_, file, generation) => filesystem.watcher.gone(file, generation),
-                Found::Resolved(_, place, generation, block) => {
+                FetchResult::Gone(_, file, generation) => filesystem.watcher.gone(file, generation),
+                FetchResult::Resolved(_, place, generation, block) => {
                     filesystem.watcher.resolved(place, generation, block);
                 }
-                Found::Leaves(_, leaves) => {
+                FetchResult::Leaves(_, leaves) => {
                     filesystem.found_leaves(leaves, now, today(), &mut self.processes);
                 }
             }

@@ -12,7 +12,7 @@ use rustix::fs::OFlags;
 use seekless_block::Op;
 use seekless_disk::fit::{Pace, Sample, workload};
 
-use super::fit::To;
+use super::fit::FitOutputs;
 use seekless_cli::args::duration;
 use seekless_cli::output;
 
@@ -38,7 +38,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "60s")]
     budget: Duration,
     #[command(flatten)]
-    to: To,
+    to: FitOutputs,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {

@@ -10,15 +10,15 @@ use seekless_serve::NbdUri;
 
 /// A new file; removed when dropped, unless it was kept.
 #[derive(Debug, Default)]
-pub(super) struct Made(Option<PathBuf>);
+pub(super) struct NewBacking(Option<PathBuf>);
 
-impl Made {
+impl NewBacking {
     pub(super) fn keep(mut self) {
         self.0 = None;
     }
 }
 
-impl Drop for Made {
+impl Drop for NewBacking {
     fn drop(&mut self) {
         if let Some(path) = &self.0 {
             let _ = std::fs::remove_file(path);
@@ -27,11 +27,11 @@ impl Drop for Made {
 }
 
 /// Makes the backing if it does not exist and its size is known.
-pub(super) fn prepare(path: &Path, size: Option<Bytes>) -> anyhow::Result<Made> {
+pub(super) fn prepare(path: &Path, size: Option<Bytes>) -> anyhow::Result<NewBacking> {
     let name = path.display();
     if NbdUri::in_path(path).is_some() {
         ensure!(size.is_none(), "{name}: its server knows its size: leave out --size");
-        return Ok(Made::default());
+        return Ok(NewBacking::default());
     }
     let Some(size) = size else {
         match path.metadata() {
@@ -40,7 +40,7 @@ pub(super) fn prepare(path: &Path, size: Option<Bytes>) -> anyhow::Result<Made> 
                     !meta.is_file() || meta.len() > 0,
                     "{name}: the file is empty; give the file a size: `truncate -s SIZE {name}`"
                 );
-                return Ok(Made::default());
+                return Ok(NewBacking::default());
             }
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
                 let todo = match path.to_string_lossy().contains("://") {
@@ -61,7 +61,7 @@ pub(super) fn prepare(path: &Path, size: Option<Bytes>) -> anyhow::Result<Made> 
     );
     match create_private(path) {
         Ok(file) => {
-            let made = Made(Some(path.to_owned()));
+            let made = NewBacking(Some(path.to_owned()));
             file.set_len(size.0)
                 .with_context(|| format!("{name}: cannot set its size to {size}"))?;
             Ok(made)
@@ -74,7 +74,7 @@ pub(super) fn prepare(path: &Path, size: Option<Bytes>) -> anyhow::Result<Made> 
                 found.len(),
                 size.0
             );
-            Ok(Made::default())
+            Ok(NewBacking::default())
         }
         Err(e) => Err(e).with_context(|| format!("{name}: cannot make it")),
     }

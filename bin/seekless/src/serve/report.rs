@@ -212,7 +212,7 @@ fn of_the_disk(d: &DiskStats) -> String {
 
 /// Schema `seekless.serve/1`: counts since the start.
 #[derive(Serialize)]
-struct Counts<'a> {
+struct ServeCounts<'a> {
     schema: &'static str,
     backing: &'a str,
     requests: u64,
@@ -265,7 +265,7 @@ pub(super) fn json(
     let e = &stats.engine;
     let name = args.disk.as_ref().map_or("", |d| &d.name);
     let backing = args.backing.to_string_lossy();
-    let counts = Counts {
+    let counts = ServeCounts {
         schema: "seekless.serve/1",
         backing: &backing,
         requests: e.requests,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, ensure};
 use seekless_block::{Bytes, PAGE_SECTORS};
 use seekless_engine::Mode;
-use seekless_serve::area::{At, Made, MakeOptions, Share, make};
+use seekless_serve::area::{AreaPlacement, Made, MakeOptions, Share, make};
 use seekless_serve::{Backing, Builder};
 
 use seekless_cli::args::{number, size};
@@ -55,7 +55,7 @@ pub(crate) struct FormatArgs {
     /// Place of the area: start, middle or end of the backing; or a new or existing file; or a
     /// device
     #[arg(long, value_name = "start|middle|end|FILE-or-DEVICE", value_parser = at, default_value = "middle")]
-    at: At,
+    at: AreaPlacement,
     /// Keep copies in the volume's discarded pages: at most this size, or this share of the backing
     #[arg(long, value_name = "SIZE|PERCENT%", value_parser = share, conflicts_with = "write_buffer")]
     replicas: Option<Share>,
@@ -99,7 +99,7 @@ pub(crate) fn format(args: &FormatArgs) -> anyhow::Result<()> {
     }
     // Only the area is written: draining it needs no guard.
     let mut builder = Builder::new(Backing::named(&args.backing)?).to_drain(true);
-    if let At::Beside(path) = &args.at {
+    if let AreaPlacement::Beside(path) = &args.at {
         builder = builder.area_path(path.clone());
     }
     let server = builder.free_from_ext(true).spawn().context(
@@ -111,13 +111,15 @@ pub(crate) fn format(args: &FormatArgs) -> anyhow::Result<()> {
 }
 
 /// The new area, and the command that serves the volume.
-pub(super) fn told(backing: &Path, at: &At, made: &Made) -> String {
+pub(super) fn told(backing: &Path, at: &AreaPlacement, made: &Made) -> String {
     let backing = backing.display();
     let g = &made.geometry;
     let segment = u64::from(g.segment_pages()) * PAGE_SECTORS;
     let bytes = |segments: u32| seekless_block::Sectors(u64::from(segments) * segment).bytes();
     let (place, option) = match at {
-        At::Beside(path) => (path.display().to_string(), format!(" --area {}", path.display())),
+        AreaPlacement::Beside(path) => {
+            (path.display().to_string(), format!(" --area {}", path.display()))
+        }
         _ => (format!("{backing}, {}", made.at.unwrap_or_default()), String::new()),
     };
     let whose = if g.free_map_pages() > 0 { "replicas in discarded pages" } else { "copies" };
@@ -147,12 +149,12 @@ pub(crate) fn share(text: &str) -> Result<Share, String> {
     }
 }
 
-fn at(text: &str) -> Result<At, String> {
+fn at(text: &str) -> Result<AreaPlacement, String> {
     Ok(match text {
         "" => return Err("start, middle, end, or a file or device".to_owned()),
-        "start" => At::Start,
-        "middle" => At::Middle,
-        "end" => At::End,
-        path => At::Beside(path.into()),
+        "start" => AreaPlacement::Start,
+        "middle" => AreaPlacement::Middle,
+        "end" => AreaPlacement::End,
+        path => AreaPlacement::Beside(path.into()),
     })
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, bail};
 use seekless_block::Bytes;
 use seekless_engine::{Examined, Repair, examine, repair as repair_area};
-use seekless_serve::area::{self, At, Lasting};
+use seekless_serve::area::{self, AreaPlacement, Lasting};
 use seekless_serve::control::{Dump, ensure_unserved, open_unserved};
 
 use super::{VolumeArgs, format::told};
@@ -175,6 +175,10 @@ pub(crate) fn resize(args: &ResizeArgs) -> anyhow::Result<()> {
     let backing = &args.volume.backing;
     ensure_unserved(backing, true)?;
     let made = area::resize(backing, args.volume.area.as_deref(), args.optimized)?;
-    let at: At = args.volume.area.clone().map_or(At::Start, |p: PathBuf| At::Beside(p));
+    let at: AreaPlacement = args
+        .volume
+        .area
+        .clone()
+        .map_or(AreaPlacement::Start, |p: PathBuf| AreaPlacement::Beside(p));
     output::print(&told(backing, &at, &made))
 }

@@ -183,7 +183,7 @@ fn spawn_workers<'scope, 'a: 'scope>(
     barrier: &'scope Barrier,
     (busiest, turns_per_s): (usize, f64),
     seed: u64,
-) -> Vec<ScopedJoinHandle<'scope, Counts>> {
+) -> Vec<ScopedJoinHandle<'scope, FlowCounts>> {
     let threads = shared.live.len();
     let mut handles = Vec::with_capacity(threads);
     let flows = shared.personality.flows.iter().enumerate();
@@ -290,7 +290,7 @@ fn names(personality: &Personality) -> Vec<String> {
 }
 
 #[derive(Default)]
-pub(crate) struct Counts {
+pub(crate) struct FlowCounts {
     pub(crate) flow: usize,
     pub(crate) steps: Vec<Tally>,
     pub(crate) turns: Tally,
@@ -302,17 +302,20 @@ pub(crate) struct Counts {
 
 struct RunTotals<'a> {
     shared: &'a Shared<'a>,
-    all: Counts,
+    all: FlowCounts,
     turns: Vec<Tally>,
 }
 
 impl<'a> RunTotals<'a> {
     fn new(shared: &'a Shared<'a>) -> Self {
-        let all = Counts { steps: vec![Tally::default(); shared.names.len()], ..Counts::default() };
+        let all = FlowCounts {
+            steps: vec![Tally::default(); shared.names.len()],
+            ..FlowCounts::default()
+        };
         Self { shared, all, turns: vec![Tally::default(); shared.personality.flows.len()] }
     }
 
-    fn add(&mut self, counts: &Counts) {
+    fn add(&mut self, counts: &FlowCounts) {
         for (all, one) in self.all.steps.iter_mut().zip(&counts.steps) {
             all.merge(one);
         }

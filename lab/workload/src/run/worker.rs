@@ -11,7 +11,7 @@ use rustix::fs::{OFlags, SeekFrom};
 use rustix::io::Errno;
 
 use super::background::{Background, write_at};
-use super::{Counts, Shared, open_flags};
+use super::{FlowCounts, Shared, open_flags};
 use crate::error::WorkloadError;
 use crate::file_set::ALIGN;
 use crate::personality::{FDS, FileSlot, PaceUnit, StepAction};
@@ -40,7 +40,7 @@ pub(super) struct Worker<'a> {
     buffer_from: usize,
     chance: SeededRandom,
     background: Background,
-    counts: Counts,
+    counts: FlowCounts,
     /// Operations since the last pace.
     paced_ops: u64,
     paced_transfers: u64,
@@ -80,10 +80,10 @@ impl<'a> Worker<'a> {
             buffer,
             chance: SeededRandom::new(seed, 1_000_000 + number as u64),
             background: Background::new(shared.names.len()),
-            counts: Counts {
+            counts: FlowCounts {
                 flow,
                 steps: vec![Tally::default(); shared.names.len()],
-                ..Counts::default()
+                ..FlowCounts::default()
             },
             paced_ops: 0,
             paced_transfers: 0,
@@ -181,7 +181,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    pub(super) fn counts(mut self) -> Counts {
+    pub(super) fn counts(mut self) -> FlowCounts {
         let (tallies, written) = self.background.end();
         self.counts.steps.iter_mut().zip(&tallies).for_each(|(a, t)| a.merge(t));
         self.counts.written_bytes += written;

@@ -13,7 +13,7 @@ use super::copies::Copies;
 use super::pace::Pace;
 use super::page_map::{CopyState, HomePage, Slot};
 use super::ram_cache::{Inserted, PageGrid, RamCache};
-use super::read::{Found, Read};
+use super::read::{NewestAt, Read};
 use super::vanilla_ram::VanillaRam;
 use crate::area::attach::Moment;
 use crate::background::Job;
@@ -287,24 +287,24 @@ impl Engine {
     }
 
     /// Compares a read at home with a read of the trail.
-    pub(super) fn weigh(&mut self, found: Found, wanted: Extent) -> Found {
+    pub(super) fn weigh(&mut self, found: NewestAt, wanted: Extent) -> NewestAt {
         let homes = self.pages_of(wanted);
         let on_grid = self.home_of(homes.start, homes.end - homes.start).contains(wanted);
         let is_weighed = match found {
-            Found::Copy(slot) => {
+            NewestAt::Copy(slot) => {
                 let dirty = |page| self.copies.state_of(HomePage(page)) == Some(CopyState::Dirty);
                 let home_is_older = self.copies.any_open() && homes.clone().any(dirty);
                 !home_is_older && !self.copies.is_log(slot)
             }
-            Found::Home => on_grid && self.copies.len() > 0,
-            Found::Zeroes | Found::Pieces => false,
+            NewestAt::Home => on_grid && self.copies.len() > 0,
+            NewestAt::Zeroes | NewestAt::Pieces => false,
         };
         if !is_weighed {
             return found;
         }
         if !self.is_chosen(wanted) {
             // Home has the bytes of the trail too.
-            return if self.has_trail() { Found::Home } else { found };
+            return if self.has_trail() { NewestAt::Home } else { found };
         }
         let demanded = self.cache.grid.pages(wanted);
         let (limits, most) = (self.limits(&demanded), self.config.buffer_bytes.0 / PAGE_BYTES);
@@ -312,24 +312,24 @@ impl Engine {
         let Some((ahead, seen)) = self.seen() else { return found };
         let copies = seen.copies.find_all(HomePage(homes.start));
         let copies = copies.filter(|&slot| seen.is_copy(slot)).map(|slot| slot.0).take(COPIES);
-        let Some(choice) = ahead.policy.choose_copy(copies, &seen) else { return Found::Home };
+        let Some(choice) = ahead.policy.choose_copy(copies, &seen) else { return NewestAt::Home };
         let (slot, _, continues) = choice;
         // The slots behind the head are overwritten next.
         let end = if slot < seen.head { seen.head } else { seen.slots };
         let others = in_flight.into_iter().filter(|&first| first > slot);
         let end = others.fold(end.min(slot + most as u32), u32::min);
-        let Some((must, scattered)) = seen.reach(slot, homes, end) else { return Found::Home };
+        let Some((must, scattered)) = seen.reach(slot, homes, end) else { return NewestAt::Home };
         let slots = (must, end - slot);
         let (along, reach) = ahead.policy.weigh_trail(&demanded, choice, slots, &seen);
         if continues.is_none() {
             let home = ahead.policy.weigh_home(&demanded, limits, most, &seen);
             if home > along - MARGIN - ahead.policy.way_to_trail() {
-                return Found::Home;
+                return NewestAt::Home;
             }
         }
         let slot = Slot(slot);
         ahead.chosen = Some(Chosen { slot, slots: reach, must, continues, scattered });
-        Found::Copy(slot)
+        NewestAt::Copy(slot)
     }
 
     /// The chosen copies, if they must come to RAM before the client gets them.

@@ -30,7 +30,7 @@ use crate::core::write::{Absorbed, Blocked};
 use crate::core::write_order::Mark;
 use crate::format::{Content, Entry};
 use crate::write_buffer::destage::DestagePages;
-use crate::{Asked, Engine, Memory, Mode, Pending, RequestId, Target};
+use crate::{Engine, Memory, Mode, Pending, RequestId, RequestOrigin, Target};
 
 /// A part of a write that is split, in flight.
 #[derive(Clone, Copy, Debug)]
@@ -207,7 +207,7 @@ impl Engine {
         };
         self.absorbs[write as usize].add_part();
         let io = self.start(Pending::Part(Part { write, extent, target, voids }));
-        let asked = Asked { flags: Flags::NONE, stream: request.stream };
+        let asked = RequestOrigin { flags: Flags::NONE, stream: request.stream };
         self.submit(io, target, Op::Write, at, asked, Some(memory(offset)));
     }
 

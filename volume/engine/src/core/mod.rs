@@ -47,7 +47,7 @@ use engine_state::EngineState;
 use in_place::Part;
 use page_map::{PageMap, Slot};
 use ram_cache::{PageGrid, RamCache};
-use read::{Join, Read, Waiting};
+use read::{JoinedRead, Read, WaitingRead};
 use write::{Absorbed, Blocked, HomeWrite};
 use write_order::WriteLog;
 
@@ -74,8 +74,8 @@ pub struct Engine {
     /// Reads in flight that will fill RAM.
     pub(crate) fills: Vec<IoId>,
     /// Reads that wait for one of them.
-    pub(crate) waiting: Vec<Waiting>,
-    pub(crate) joins: Slab<Join>,
+    pub(crate) waiting: Vec<WaitingRead>,
+    pub(crate) joins: Slab<JoinedRead>,
     pub(crate) absorbs: Slab<Absorbed>,
     /// Writes that wait for another to end, or for a page without I/O.
     pub(crate) blocked: VecDeque<Blocked>,
@@ -135,7 +135,7 @@ pub(crate) enum SumFor {
 
 /// How an I/O is asked for, and by whom.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Asked {
+pub(crate) struct RequestOrigin {
     pub(crate) flags: Flags,
     pub(crate) stream: StreamId,
 }
@@ -322,7 +322,7 @@ impl Engine {
     pub(crate) fn request(&mut self, id: RequestId, request: &Request) {
         self.stats.requests += 1;
         let extent = request.extent;
-        let asked = Asked { flags: request.flags, stream: request.stream };
+        let asked = RequestOrigin { flags: request.flags, stream: request.stream };
         if request.op == Op::Flush {
             self.flush(id, asked);
         } else if extent.end().0 > self.config.capacity.0 {
@@ -418,10 +418,18 @@ impl Engine {
         target: Target,
         op: Op,
         extent: Extent,
-        Asked { flags, stream }: Asked,
+        RequestOrigin { flags, stream }: RequestOrigin,
         memory: Option<Memory>,
     ) {
-        self.submit_as(Class::Foreground, id, target, op, extent, Asked { flags, stream }, memory);
+        self.submit_as(
+            Class::Foreground,
+            id,
+            target,
+            op,
+            extent,
+            RequestOrigin { flags, stream },
+            memory,
+        );
     }
 
     #[expect(clippy::too_many_arguments, reason = "an I/O has that many parts")]
@@ -432,7 +440,7 @@ impl Engine {
         target: Target,
         op: Op,
         extent: Extent,
-        Asked { flags, stream }: Asked,
+        RequestOrigin { flags, stream }: RequestOrigin,
         memory: Option<Memory>,
     ) {
         if target == Target::Home && op != Op::Flush {

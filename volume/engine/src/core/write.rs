@@ -9,7 +9,9 @@ use crate::core::page_map::{CopyState, HomePage};
 use crate::core::read::WAITS;
 use crate::core::write_order::Mark;
 use crate::write_buffer::durability::Waiter;
-use crate::{Asked, Engine, Fault, Memory, MemoryMove, Mode, Output, Pending, RequestId, Target};
+use crate::{
+    Engine, Fault, Memory, MemoryMove, Mode, Output, Pending, RequestId, RequestOrigin, Target,
+};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HomeWrite {
@@ -174,7 +176,7 @@ impl Engine {
         for _ in 0..self.blocked.len() {
             match self.blocked.pop_front() {
                 Some(Blocked { id, request }) if request.op == Op::Read => {
-                    let asked = Asked { flags: request.flags, stream: request.stream };
+                    let asked = RequestOrigin { flags: request.flags, stream: request.stream };
                     self.read(id, request.extent, asked, WAITS);
                 }
                 Some(Blocked { id, request }) => self.write(id, &request),
@@ -215,7 +217,7 @@ impl Engine {
         let write = HomeWrite { id, extent, mark, since, keep, fua, frees, voids };
         let io = self.start(Pending::HomeWrite(write));
         let memory = payload.then_some(Memory::Client { id, offset: Sectors(0) });
-        let asked = Asked { flags: request.flags, stream: request.stream };
+        let asked = RequestOrigin { flags: request.flags, stream: request.stream };
         self.submit(io, Target::Home, request.op, extent, asked, memory);
     }
 

@@ -29,7 +29,7 @@ pub use guard::{DayTimes, Guard};
 
 use features::{COARSE, FEATURES, FINE, Features, RegionFeatures, prior};
 use ghosts::Ghosts;
-use history::{History, Outcome, REGION};
+use history::{History, PrefetchOutcome, REGION};
 use predictor::Predictor;
 use trail::Trail;
 
@@ -519,7 +519,7 @@ impl Adaptive {
         };
         self.counts.used += u64::from(used);
         self.counts.unused += u64::from(!used);
-        let outcome = if used { Outcome::Used } else { Outcome::Unused };
+        let outcome = if used { PrefetchOutcome::Used } else { PrefetchOutcome::Unused };
         if from != NONE {
             let Some(trail) = &mut self.trail else { return };
             trail.predictor.learn(&features, y);

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use super::history::Outcome;
+use super::history::PrefetchOutcome;
 use super::predictor::Predictor;
 use super::trail_features::{TRAIL_COARSE, TRAIL_FEATURES, TRAIL_FINE, trail_prior};
 
@@ -87,7 +87,7 @@ impl Trail {
     }
 
     /// The prefetched copy of a slot was used, or was evicted unused.
-    pub(super) fn came_to(&mut self, slot: u32, outcome: Outcome) {
+    pub(super) fn came_to(&mut self, slot: u32, outcome: PrefetchOutcome) {
         if let Some(at) = self.outcomes.get_mut(slot as usize) {
             *at = outcome as u8;
         }
@@ -95,7 +95,7 @@ impl Trail {
 
     /// A slot holds another copy now.
     pub(super) fn appended(&mut self, slot: u32) {
-        self.came_to(slot, Outcome::None);
+        self.came_to(slot, PrefetchOutcome::None);
     }
 
     /// The copy of this slot was used: a read of it would have brought those around it.

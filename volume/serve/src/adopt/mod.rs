@@ -18,7 +18,7 @@ use seekless_engine::Mode;
 use seekless_host::mounts::mounts;
 use seekless_host::{HostError, Opened, quoted, signature};
 
-use crate::area::{self, At, MakeOptions, Share};
+use crate::area::{self, AreaPlacement, MakeOptions, Share};
 use crate::backend::{guard, identity};
 use crate::builder::usual_trail;
 use crate::control::{AdministerError, Administered, state_of};
@@ -252,7 +252,7 @@ impl Adoption {
     fn steps(&self) -> Result<Remaining, AdoptError> {
         let Record { backing, area, .. } = &self.record;
         let options = MakeOptions {
-            at: At::Beside(area.clone()),
+            at: AreaPlacement::Beside(area.clone()),
             size: self.size,
             write_buffer_percent: WRITE_BUFFER_PERCENT,
             replicas: None,

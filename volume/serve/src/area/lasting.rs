@@ -464,7 +464,7 @@ mod tests {
     use seekless_engine::Mode;
 
     use super::*;
-    use crate::area::{At, MakeOptions, Share, make};
+    use crate::area::{AreaPlacement, MakeOptions, Share, make};
 
     /// Linux reports an error of write-back once to each open file description: what shares one could
     /// take the report of another.
@@ -475,7 +475,8 @@ mod tests {
         for (name, inside) in [("inside", true), ("beside", false)] {
             let (backing, area) = (dir.join(name), dir.join("area"));
             std::fs::File::create(&backing).unwrap().set_len(64 << 20).unwrap();
-            let at = if inside { At::Middle } else { At::Beside(area.clone()) };
+            let at =
+                if inside { AreaPlacement::Middle } else { AreaPlacement::Beside(area.clone()) };
             let options = MakeOptions {
                 at,
                 size: Some(Share::Bytes(Bytes(16 << 20))),

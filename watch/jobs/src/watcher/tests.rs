@@ -404,7 +404,7 @@ fn what_the_driver_keeps_back_is_at_risk_and_ahead() {
     watcher.limit(Limits { price: Duration(SECOND), ..limits });
     let fill = |watcher: &mut Watcher| {
         for chunk in [0, 9] {
-            let piece = Piece::new(Place { file: DEVICE, chunk }, 1);
+            let piece = Piece::new(PieceId { file: DEVICE, chunk }, 1);
             watcher.metadata.insert(key(1, &piece), (1, piece));
         }
     };
@@ -436,10 +436,10 @@ fn what_the_driver_keeps_back_is_at_risk_and_ahead() {
 fn metadata_goes_out_in_the_disks_order_with_short_holes() {
     let mut watcher = Watcher::default();
     for (chunk, mask) in [(40, 0b1), (3, 0b11), (3 + 9, 0b1), (4, 0b100)] {
-        let piece = Piece::new(Place { file: DEVICE, chunk }, mask);
+        let piece = Piece::new(PieceId { file: DEVICE, chunk }, mask);
         watcher.metadata.insert(key(1, &piece), (1, piece));
     }
-    let far = Piece { block: 7, generation: 9, ..Piece::new(Place { file: 8, chunk: 0 }, 0b111) };
+    let far = Piece { block: 7, generation: 9, ..Piece::new(PieceId { file: 8, chunk: 0 }, 0b111) };
     watcher.files.insert(key(1, &far), (1, far));
     let mut out = Vec::new();
     let mut metadata = 0;
@@ -467,7 +467,7 @@ fn metadata_goes_out_in_the_disks_order_with_short_holes() {
 fn neighbours_are_read_at_once() {
     let mut watcher = Watcher::default();
     for (chunk, mask) in [(1, 1 << 31), (2, 0b1), (3, u32::MAX), (4, 1 << 9 | 1 << 31)] {
-        let piece = Piece::new(Place { file: DEVICE, chunk }, mask);
+        let piece = Piece::new(PieceId { file: DEVICE, chunk }, mask);
         watcher.metadata.insert(key(1, &piece), (1, piece));
     }
     let mut next = || watcher.next_order(SimTime(0), true).map(|o| (o.pages.first, o.pages.count));
@@ -478,7 +478,7 @@ fn neighbours_are_read_at_once() {
     assert_eq!(next(), None);
     // Of two runs.
     for (group, mask) in [(1, 0b1111 << 5), (2, 0b11 << 6), (3, 0b1)] {
-        let piece = Piece::new(Place { file: DEVICE, chunk: 7 }, mask);
+        let piece = Piece::new(PieceId { file: DEVICE, chunk: 7 }, mask);
         watcher.metadata.insert(key(group, &piece), (group, piece));
     }
     let mut next = || watcher.next_order(SimTime(0), true).map(|o| (o.pages.first, o.pages.count));
@@ -525,7 +525,7 @@ fn a_file_with_a_number_that_another_had_is_asked_about_again() {
         std::iter::from_fn(|| world.watcher.next_unresolved()).map(|(_, p)| p.file).collect()
     };
     for file in asked(&mut world) {
-        world.watcher.resolved(Place { file, chunk: 0 }, 5, 1000 + file);
+        world.watcher.resolved(PieceId { file, chunk: 0 }, 5, 1000 + file);
     }
     world.watcher.gone(150, 5);
     world.watcher.gone(160, 4);
@@ -689,7 +689,7 @@ fn pages_ahead_count_as_if_in_vain() {
 fn an_order_has_few_groups_of_inodes() {
     let mut watcher = Watcher::default().by_inode(true);
     for chunk in 0..6 {
-        let piece = Piece::new(Place { file: DEVICE, chunk }, u32::MAX);
+        let piece = Piece::new(PieceId { file: DEVICE, chunk }, u32::MAX);
         watcher.metadata.insert(key(1, &piece), (1, piece));
     }
     for _ in 0..6 {
