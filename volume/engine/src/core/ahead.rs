@@ -110,8 +110,8 @@ impl RamAndTrail<'_> {
 }
 
 impl RamAndTrail<'_> {
-    /// How many slots from this one on hold all of these pages that RAM lacks; true if the pages stand
-    /// there out of order.
+    /// The number of slots, from `slot` on, that hold all pages of `homes` that RAM lacks. The bool
+    /// is true if the pages are not in order in these slots.
     fn reach(&self, slot: u32, homes: Range<u64>, end: u32) -> Option<(u32, bool)> {
         let window = slot..end.min(slot + TRAIL_WINDOW);
         let (mut reach, mut scattered) = (0, false);
@@ -186,7 +186,7 @@ impl Engine {
         self.ahead.is_some() && self.free.takes_plans()
     }
 
-    /// At a detach in order, the moment gets the trail's head; returns what the policy has learned.
+    /// At a detach in order: writes the trail's head into `moment`, and returns the learned data.
     pub(crate) fn learned(&self, moment: &mut Moment) -> Vec<u8> {
         let Some(ahead) = self.ahead.as_ref().filter(|_| self.has_trail()) else {
             return Vec::new();
@@ -198,8 +198,8 @@ impl Engine {
         ahead.policy.learned(self.geo.learned_most() as usize)
     }
 
-    /// After a detach in order: the trail goes on, and the policy knows what it has learned, or
-    /// begins anew.
+    /// After a detach in order: the trail continues, and the policy uses its learned data, or
+    /// starts without data.
     pub(crate) fn go_on_learning(&mut self, head: u32, learned: Option<&[u8]>) {
         if self.has_trail() {
             self.background.trail.resume(head, self.geo.segment_pages);
@@ -347,7 +347,7 @@ impl Engine {
         })
     }
 
-    /// The sectors that a miss reads at home: the demanded ones, and those that are read along.
+    /// The sectors that a miss reads at home: the demanded sectors and the read-ahead.
     pub(super) fn home_window(&mut self, wanted: Extent) -> (Extent, WindowId) {
         if self.is_chosen(wanted) {
             return self.learned_window(wanted);
@@ -502,9 +502,10 @@ impl Engine {
         }
     }
 
-    /// How much of a window is read along next, and how much may follow. If clients press, the whole
-    /// window is one read: it saves them more than it delays them. Else a piece: then a client that
-    /// asks waits for no more than that.
+    /// The part of a window to read next, and the part that may follow. If clients send requests
+    /// without pause, the whole window is one read, because read-ahead saves these clients more
+    /// time than it costs. Otherwise the next read is a short piece: a new request then waits for
+    /// this piece at most.
     pub(super) fn piece_of(&self, rest: Sectors) -> (Sectors, Sectors) {
         let first = if self.presses() { rest } else { rest.min(ALONG_PIECE) };
         (first, rest - first)
@@ -567,7 +568,8 @@ impl Engine {
         !toll.is_none() && (toll.area || target == Target::Home)
     }
 
-    /// Whether demanded pages and those that are read along are one read: two would cost twice.
+    /// Whether one read gets the demanded pages and the read-ahead. Here two reads would cost twice
+    /// as much.
     pub(super) fn reads_as_one(&self, target: Target) -> bool {
         self.counts_operations(target) && !self.config.toll.merges
     }

@@ -257,8 +257,8 @@ impl Engine {
         );
     }
 
-    /// Tries waiting requests again, sends records, begins rounds, and runs background jobs, until
-    /// none of them makes way for another.
+    /// Tries waiting requests again, sends records, begins rounds, and runs background jobs.
+    /// Repeats this until no step makes another step possible.
     fn go_on(&mut self) {
         loop {
             if self.retry_blocked {
@@ -459,8 +459,7 @@ impl Engine {
         }));
     }
 
-    /// The buffers that nothing stands in once all outputs were polled: the driver may give back their
-    /// memory.
+    /// The buffers without data after all outputs were polled: the driver may free their memory.
     pub fn idle_buffers(&self) -> &[u32] {
         &self.buffers_free
     }

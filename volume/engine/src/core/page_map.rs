@@ -58,8 +58,8 @@ pub(crate) const HOME_PAGES_MAX: u64 = 1 << 38;
 /// 48 bits that differ if the bytes of two pages differ.
 pub type PageSum = u64;
 
-/// Instead of a sum: the bytes of a copy that was written in place since its last sum. In one of
-/// 2^48 pages the sum is this number; such a page is then used without a check.
+/// This value replaces the sum of a copy that was written in place after its last sum. For one page
+/// in 2^48 the real sum is this number: the engine uses this page without a check.
 pub const UNSUMMED: PageSum = (1 << 48) - 1;
 
 const EMPTY: u32 = u32::MAX;
@@ -303,8 +303,8 @@ impl PageMap {
         at
     }
 
-    /// Empties an entry, and moves back the entries behind it that stand away from their own place.
-    /// No marks of removed entries make later searches longer.
+    /// Empties an entry. Then moves back later entries that are not at the place of their own hash.
+    /// So the table needs no marks of removed entries, which would make searches longer.
     fn remove(&mut self, at: usize) {
         let len = self.table.len();
         let behind = |from: usize, to: usize| if to >= from { to - from } else { to + len - from };

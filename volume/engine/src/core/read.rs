@@ -17,7 +17,8 @@ use crate::{
     Engine, Fault, IoId, Memory, MemoryMove, Output, Pending, RequestId, RequestOrigin, Target,
 };
 
-/// How often a read waits for other reads. Then RAM is too small, and the read no longer waits.
+/// Maximum number of times that a read waits for other reads. After that RAM is too small, and the
+/// read goes to the device.
 pub(crate) const WAITS: u8 = 4;
 /// Shortest rest of a window that is a read of its own.
 const ALONG_MIN: Sectors = Sectors(5 * PAGE_SECTORS);
@@ -47,7 +48,7 @@ pub(crate) struct Read {
     pub(super) buffer: Option<u32>,
     /// A read from home may prove copies in doubt: its first whole page, and the number of pages.
     pub(super) proves: (u64, u32),
-    /// A page that was read along is damaged, and has no other copy: RAM takes nothing of the read.
+    /// A page of the read-ahead is damaged, and has no other copy: RAM keeps no page of this read.
     pub(super) spoiled: bool,
     pub(super) mark: Mark,
     pub(super) stream: StreamId,
@@ -194,8 +195,8 @@ impl Engine {
             let runs = self.copies.runs(HomePage(pages.start), (pages.end - pages.start) as u32);
             runs.min_by_key(|&slot| self.way_to(slot))
         };
-        // The log is in no order of reading, and home has its clean pages too. A replica pays only
-        // if it is nearer than home.
+        // The order of the log is not an order of reads, and home also has the clean pages of the
+        // log. A replica saves time only if the replica is nearer than home.
         let copy = copy.filter(|&slot| {
             !self.bypass && !self.copies.is_log(slot) && self.is_worth_reading(slot, wanted.start)
         });
@@ -324,8 +325,8 @@ impl Engine {
         if let Some(chosen) = chosen {
             to = slot.0 + chosen.slots;
         } else if cluster > 0 && !self.cache.is_off() {
-            // Only pages that stand there now. A page that is written while the read is in flight
-            // may be read before.
+            // Only pages that are in these slots now: the read may get the old bytes of a page that
+            // is written during the read.
             let usable =
                 |s: u32| matches!(self.copies.state(Slot(s)), CopyState::Clean | CopyState::Dirty);
             while from > slot.0 / cluster * cluster && usable(from - 1) {

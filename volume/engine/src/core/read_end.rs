@@ -1,5 +1,5 @@
-//! The end of a read. Its checksums are compared, its bytes go to the client and to RAM, and the
-//! reads that waited for it go on.
+//! The end of a read. The engine compares the checksums, and gives the bytes to the client and to
+//! RAM. Then the reads that waited for this read continue.
 
 use seekless_block::{Extent, Op, PAGE_SECTORS, Sectors};
 use seekless_learn::WindowId;
