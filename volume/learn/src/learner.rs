@@ -63,13 +63,13 @@ pub trait ReplicaSpace {
     fn progress(&self) -> ReplicaProgress;
     /// Free pages without replicas, in order.
     fn free(&self) -> Vec<Extent>;
-    /// Whether the page that begins at this sector needs no further replica: it has the most
-    /// allowed, or one near the hot region.
+    /// Whether the page that begins at this sector needs no more replicas: the page has the maximum
+    /// number, or a replica near the hot region.
     fn is_placed(&self, page: Lba, hot: Extent) -> bool;
 }
 
-/// Whether a page with replicas at these places needs no further one: it has `degree` replicas, or
-/// one near the hot region.
+/// Whether a page with replicas at these places needs no more: the page has `degree` replicas, or a
+/// replica near the hot region.
 pub fn needs_no_more(places: impl Iterator<Item = Lba>, hot: Extent, degree: u32) -> bool {
     let mut replicas = 0;
     places.into_iter().any(|place| {

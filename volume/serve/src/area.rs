@@ -39,8 +39,8 @@ pub(crate) use lasting::Store;
 pub use lasting::{Lasting, open};
 pub use resize::resize;
 
-/// Head of a device with the area in its middle or at its end: the locator, and padding, so that a
-/// MiB boundary of the volume is one of the device.
+/// Head of a device with the area in its middle or at its end: the locator and padding. The padding
+/// aligns MiB boundaries of the volume to MiB boundaries of the device.
 const HEAD: Sectors = Sectors((1 << 20) / SECTOR_BYTES);
 /// Areas begin on a MiB boundary if possible.
 const ALIGN: u64 = HEAD.0;
@@ -118,8 +118,8 @@ impl Made {
 /// Makes an area for `backing`.
 ///
 /// # Errors
-/// The backing or the area's device is in use, or looks used without `force`; there is no space; one
-/// of them cannot be opened or written.
+/// The backing or the area's device is in use, or holds data and `force` is not set; there is no
+/// space; the backing or the area's device cannot be opened or written.
 pub fn make(backing: &Path, options: &MakeOptions) -> Result<Made, ServeError> {
     unused(backing)?;
     let mut uuid = [0; 16];

@@ -288,8 +288,8 @@ impl Builder {
         self
     }
 
-    /// The server takes over the block device of a server that died: without this, a device that
-    /// waits for its next server is an error.
+    /// The server takes over the block device of a server that died. If `yes` is false, a device
+    /// that waits for its next server is an error.
     pub const fn takes_over(mut self, yes: bool) -> Self {
         self.takes_over = yes;
         self
@@ -314,8 +314,8 @@ impl Builder {
         self
     }
 
-    /// The volume will be mounted on this host. So bytes go past the page cache, unless a disk is
-    /// emulated: the server must not wait for memory that only its own writes free.
+    /// The volume will be mounted on this host. So the server bypasses the page cache, unless a
+    /// disk is emulated: the server must not wait for memory that only its own writes free.
     pub const fn mounted(mut self, yes: bool) -> Self {
         self.mounted = yes;
         self

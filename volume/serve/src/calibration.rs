@@ -1,8 +1,9 @@
 //! Fits a modelled disk to the service times of the real one, while the volume works.
 //!
-//! A service time is predicted as `a * positioning + b * transfer`, both parts modelled. The
-//! factors come from weighted least squares over the latest reads, each weighted by one over its
-//! modelled time: so the predicted times of these reads add up to the measured ones.
+//! The predicted service time is `a * positioning + b * transfer`, where the model gives both
+//! parts. Weighted least squares over the latest reads give the factors `a` and `b`. The weight of
+//! a read is one divided by its modelled time. So the sum of the predicted times equals the sum of
+//! the measured times.
 
 /// Weight of the reads so far, at each new read: some 2,000 reads count.
 const KEEP: f64 = 1.0 - 1.0 / 2_000.0;

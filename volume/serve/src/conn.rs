@@ -24,8 +24,8 @@ use crate::tls::Tls;
 use crate::volume::{Finished, Volume};
 pub(crate) use memory::memory_of;
 
-/// After a write of this length another is likely: its payload is received into its own buffer, not
-/// behind the header.
+/// After a write of this length, another such write is likely. Its payload is received into a
+/// separate buffer, not behind its header.
 const BULK_BYTES: usize = 128 << 10;
 /// Most bytes received if only headers are wanted.
 const HEADERS_BYTES: usize = 4096;
@@ -35,8 +35,8 @@ const INLINE_BYTES: usize = 128 << 10;
 /// Replies are sent once this number of bytes was read or written for them. Earlier calls would not
 /// help: each may wake the client.
 const FLUSH_BYTES: usize = 64 << 10;
-/// A client without company gets the first replies of a turn after this number of bytes: its
-/// wake-up takes as long as a few more replies.
+/// If there is only one client, this client gets the first replies of a turn after this number of
+/// bytes. The client wakes up while the server makes a few more replies.
 const FIRST_BYTES: usize = 8 << 10;
 /// With other clients, earlier replies gain nothing. This size fits into a socket.
 const SHARED_BYTES: usize = 128 << 10;
@@ -284,8 +284,8 @@ impl Conn {
         }
     }
 
-    /// Removes peeked bytes from the socket. This may wake a client that waits for its reply: so
-    /// the reply is sent first.
+    /// Removes peeked bytes from the socket. Sends replies first, because the removal may wake a
+    /// client that waits for a reply.
     pub(crate) fn let_go(&mut self) -> Result<(), ConnectionOver> {
         while self.looked_at > 0 {
             // The peeked bytes are in front.

@@ -1,5 +1,6 @@
-//! A volume as one file, for hosts without NBD in the kernel: mounted over a regular file through
-//! FUSE, it can be read, written, flushed, punched, and loop-mounted. The kernel does not cache it.
+//! A volume as one file, for hosts without NBD in the kernel. FUSE mounts the volume over a regular
+//! file. Programs can read, write, flush, punch and loop-mount this file. The kernel does not cache
+//! its data.
 //!
 //! Requests go to the volume's thread at once; replies are sent as requests end, in any order.
 
@@ -234,7 +235,7 @@ impl Export {
 
 impl Filesystem for Export {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        // A kernel without these sends requests one by one, and shorter ones.
+        // A kernel without these capabilities sends shorter requests, one at a time.
         let _ = config.add_capabilities(InitFlags::FUSE_ASYNC_DIO);
         let _ = config.set_max_write(REQUEST_BYTES);
         let _ = config.set_max_background(IN_FLIGHT);

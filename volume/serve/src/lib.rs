@@ -1,9 +1,10 @@
 //! The live volume: served over NBD and as a FUSE file, on real or emulated disks.
 //!
-//! One thread owns one volume. It waits for sockets, worker threads, the emulated disk and commands
-//! together. It takes all requests in a socket, answers at once from the page cache, and sends all
-//! replies of a round in one call. A request takes no lock, and after warm-up a page-cache hit
-//! allocates nothing. The engine decides where data moves; this crate moves it.
+//! One thread owns one volume. This thread waits for sockets, worker threads, the emulated disk and
+//! commands together. The thread takes all requests in a socket, answers at once if the page cache
+//! has the data, and sends all replies of a round in one call. A request takes no lock. After
+//! warm-up, a page-cache hit allocates no memory. The engine decides where data move; this crate
+//! moves the data.
 //!
 //! ```no_run
 //! use seekless_serve::{Backing, Builder};

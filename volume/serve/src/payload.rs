@@ -59,8 +59,8 @@ impl PayloadPool {
         }
     }
 
-    /// Whether requests of clients that have gone hold so much that no more clients can come: each
-    /// would have a share of its own.
+    /// Whether requests of disconnected clients hold too much memory for one more client: each
+    /// client needs its own share.
     pub(crate) const fn is_swamped(&self) -> bool {
         self.used > self.most.saturating_add(self.most / 4)
     }

@@ -44,8 +44,8 @@ pub trait Shadow: Send {
     fn now(&self) -> Option<(Busy, f64)>;
     /// Busy time of the vanilla system, or the reason why it is unknown.
     fn vanilla(&self) -> Result<Busy, String>;
-    /// Operations so far, of the volume and of the vanilla system, if the device counts them; and what
-    /// they cost.
+    /// Operations so far of the volume and of the vanilla system, and their cost. `None` if the
+    /// device does not count operations.
     fn operations(&self) -> Option<Counted> {
         None
     }

@@ -320,8 +320,8 @@ impl TlsRelay {
         Ok(moved)
     }
 
-    /// True if the volume has closed its end, and the client leaves the last bytes where they are: it
-    /// could keep this thread for ever, and no limit counts it any more.
+    /// True if the volume has closed its end, and the client does not read the last bytes. Such a
+    /// client could keep this thread for ever, because no limit counts the connection any more.
     fn is_left(&self) -> bool {
         let crowded = Arc::strong_count(&self.all) > CLIENTS_MAX;
         if !crowded && self.sent.elapsed() < LINGER {
@@ -345,8 +345,8 @@ impl TlsRelay {
             PollFd::from_borrowed_fd(client, flags(self.wants_client(), self.tls.wants_write())),
             PollFd::from_borrowed_fd(volume, flags(self.wants_volume(), !self.ready.is_empty())),
         ];
-        // An end that is gone is reported in any case. So a volume that has closed its end is
-        // watched only when its bytes can be taken.
+        // The kernel reports a closed end in any case. So watch the volume only while this thread
+        // can take its bytes.
         let greeting = self.tls.is_handshaking();
         let both = greeting || self.wants_volume() || !self.ready.is_empty();
         let limit = (!both).then_some(&LOOK_EVERY);

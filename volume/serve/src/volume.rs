@@ -85,8 +85,8 @@ pub(crate) struct Volume<O> {
     pub(crate) memories: Memories<O>,
     questions: Slab<O>,
     running: Vec<Option<Running>>,
-    /// Memory of reads in flight: of those that devices work on, of those that were done at once
-    /// since the engine had no outputs left, and the most of both.
+    /// Memory of reads in flight: of reads at devices, of reads that were done at once since the
+    /// engine last had no outputs, and the maximum of both.
     reads_hold: usize,
     reads_now: usize,
     reads_most: usize,

@@ -1,4 +1,4 @@
-//! What is known of a candidate page at a miss, as one number for each feature: the index of its weight.
+//! The features of a candidate page at a miss. Each feature is one number: the index of its weight.
 
 use super::history::{PageHistory, REGION, Region};
 use super::predictor::WEIGHTS_MOST;

@@ -14,8 +14,9 @@ const BELOW: u64 = 64;
 const CAUTION: f32 = 0.8;
 
 impl Adaptive {
-    /// A client misses these pages. Says what a read at home would save beside them, ms: [`Self::go_home`] says which pages it
-    /// reads, within `limits`, and `most` at most.
+    /// A client misses these pages. Returns the disk time, ms, that a read at home would save
+    /// beside these pages. [`Self::go_home`] returns the pages of this read: within `limits`, and
+    /// `most` at most.
     pub fn weigh_home(
         &mut self,
         demanded: &Range<u64>,
@@ -72,10 +73,11 @@ impl Adaptive {
         self.home_for == *demanded
     }
 
-    /// The miss that was weighed last is read at home: all these pages, `demanded` among them.
+    /// The last weighed miss is read at home. Returns the pages of the read, which include
+    /// `demanded`.
     ///
     /// # Panics
-    /// If [`Self::has_weighed_home`] is false: the pages would be those of another miss.
+    /// If [`Self::has_weighed_home`] is false: the pages would belong to another miss.
     pub fn go_home(&mut self, demanded: &Range<u64>) -> (Range<u64>, WindowId) {
         assert!(self.has_weighed_home(demanded), "{demanded:?} was not weighed");
         self.home_for = 0..0;
@@ -88,7 +90,8 @@ impl Adaptive {
         (pages, self.begin(false))
     }
 
-    /// What all candidates of one direction share. `region` holds the demanded page nearest to them.
+    /// The properties that all candidates of one direction share. `region` holds the demanded page
+    /// nearest to the candidates.
     fn trigger(&self, demanded: &Range<u64>, run: u32, forward: bool, region: &Region) -> Trigger {
         let page = if forward { demanded.end - 1 } else { demanded.start };
         Trigger {
@@ -103,8 +106,8 @@ impl Adaptive {
         }
     }
 
-    /// How many pages beyond the demanded ones are worth reading in one direction, and what they are worth, ms. Adds the
-    /// features of all pages that were looked at.
+    /// Returns the number of pages to read beyond the demanded pages in one direction, and the disk
+    /// time that these pages save, ms. Adds the features of all examined pages to `found`.
     fn reach(
         &self,
         demanded: &Range<u64>,

@@ -1,5 +1,5 @@
-//! What the policy has learned, as bytes: weights, counts and prices. With a limit: the cells that
-//! were seen least are left out first. The uses of single pages are not kept.
+//! The learned data of the policy as bytes: weights, counts and prices. The size has a limit: the
+//! cells with the fewest uses are left out first. The uses of single pages are not saved.
 
 use super::predictor::{Cell, Predictor, STEPS};
 use super::{Adaptive, RATES};
@@ -150,8 +150,8 @@ impl Adaptive {
         out.0
     }
 
-    /// Takes what [`Self::learned`] gave. False, and all is as before, if the bytes are not that, or
-    /// are of another version.
+    /// Takes the bytes that [`Self::learned`] returned. Returns false, and changes nothing, if
+    /// these are other bytes, or bytes of another version.
     pub fn learn_again(&mut self, bytes: &[u8]) -> bool {
         let trail = self.trail.as_ref().map_or(0, |trail| trail.outcomes.len() as u32);
         let mut fresh = Self::new(0, 0, trail);

@@ -1,5 +1,5 @@
-//! The trail: a ring of copies in the order of use. It decides which pages are appended, which of several copies is read, and
-//! whether the writing pays.
+//! The trail: a ring of copies in the order of use. This module decides which pages to append,
+//! which of several copies to read, and whether the writes of the trail pay.
 
 use std::collections::VecDeque;
 
@@ -18,7 +18,7 @@ const GRANT: f64 = 80.0;
 const ALLOWANCE: f64 = 0.03;
 /// Share of the saving that trail writes may take.
 const SHARE: f64 = 0.5;
-/// Mark of a slot: another page of the trail that was used would have brought it.
+/// Mark of a slot: the read of another used page of the trail would also have read this slot.
 const COVERED: u8 = 1 << 7;
 /// Disk time of clients at which the ledger counts the past half, this time included, ms: an hour.
 /// So the past counts half again each half hour.
@@ -98,7 +98,8 @@ impl Trail {
         self.came_to(slot, PrefetchOutcome::None);
     }
 
-    /// The copy of this slot was used: a read of it would have brought those around it.
+    /// The copy of this slot was used: a read of this copy would also have read the copies around
+    /// it.
     pub(super) fn cover(&mut self, slot: u32) {
         let (first, end) = (slot.saturating_sub(2), slot.saturating_add(32));
         let end = (end as usize).min(self.outcomes.len());
@@ -192,7 +193,8 @@ impl Trail {
         may
     }
 
-    /// Which read before this one a read at a slot continues: the reads that one continues, and its place.
+    /// `None` if a read at this slot continues no earlier read. Otherwise the number of reads that
+    /// the earlier read continued.
     pub(super) fn continues(&self, slot: u32) -> Option<u32> {
         let near = |&&(end, _): &&(u32, u32)| slot >= end && slot - end <= CONTINUES;
         self.ends.iter().find(near).map(|&(_, n)| n)

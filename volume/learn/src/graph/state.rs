@@ -75,11 +75,11 @@ impl AccessGraph {
         out
     }
 
-    /// The graph that [`Self::encode`] turned into these bytes. It continues as before, with new
+    /// Makes the graph that [`Self::encode`] wrote as these bytes. The graph continues with new
     /// streams and an empty RAM of size `ram`, and keeps about `max_edges` edges.
     ///
     /// # Errors
-    /// If the bytes are foreign, of another version, damaged, or no graph.
+    /// If the bytes are of another program, of another version, damaged, or not a graph.
     pub fn decode(bytes: &[u8], ram: Bytes, max_edges: usize) -> Result<Decoded, StateError> {
         let mut from = UnreadBytes(bytes);
         if from.take::<8>() != Some(MAGIC) {
@@ -183,11 +183,11 @@ impl UnreadBytes<'_> {
     }
 }
 
-/// The body of the fuzz target, here so that a test can replay it: bytes that decode are the bytes
-/// that their graph encodes to.
+/// The body of the fuzz target. It is here so that a test can replay the target's inputs. If bytes
+/// decode to a graph, the graph encodes to the same bytes.
 ///
 /// # Panics
-/// If they are not.
+/// If the encoded bytes differ.
 #[doc(hidden)]
 pub fn check(bytes: &[u8]) {
     if let Ok(Decoded { mut graph, since_aged }) = AccessGraph::decode(bytes, Bytes(0), 64) {

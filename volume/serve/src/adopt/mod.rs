@@ -1,8 +1,8 @@
-//! Adoption: a disk in use gets an area beside it, and units of systemd that serve it from now on
-//! and after each start; and release, which puts everything back.
+//! Adoption and release. Adoption gives a disk in use an area on another file or device, and
+//! systemd units that serve the disk now and after each start of the machine. Release removes both.
 //!
-//! A record of all that adoption makes is written first. Whatever interrupts an adoption, release
-//! undoes what the record names.
+//! Adoption first writes a record of everything that it will make. If an adoption is interrupted,
+//! release undoes all that the record names.
 
 mod fstab;
 mod record;
@@ -299,8 +299,8 @@ pub fn plan_release(what: &Path, root: &Path) -> Result<String, AdoptError> {
     Ok(text)
 }
 
-/// Ends an adoption, named by its disk or its name: stops the units, writes all data home, removes
-/// the area and the units, and puts /etc/fstab back. Returns the disk.
+/// Ends the adoption of this disk, or with this name: stops the units, writes all data home,
+/// removes the area and the units, and restores /etc/fstab. Returns the disk.
 pub fn release(what: &Path, root: &Path) -> Result<PathBuf, AdoptError> {
     let systemd = Systemd::of(root)?;
     let record = Record::named(root, what)?;

@@ -325,8 +325,9 @@ impl Lasting {
         Ok(())
     }
 
-    /// After a kill, the last writes may be only in the host's memory. After a failed flush, they are
-    /// there and never reach the area: what is read from now on is what a power cut leaves.
+    /// After a kill, the last writes may be only in the host's memory. If a flush failed, these
+    /// bytes stay in memory and never reach the area. From now on, reads return the bytes that a
+    /// power cut would leave.
     fn ask_the_medium(&mut self) -> Result<(), ServeError> {
         self.area.flush().map_err(|e| failed(&self.place)(e.into()))?;
         self.area.forget_cached();

@@ -19,8 +19,9 @@ use crate::error::ServeError;
 /// Divides the area again for the current sizes of its home and its place; its copies are dropped.
 /// An area inside its device keeps its size, because another size would move home.
 ///
-/// Home must hold all newest data, before and after. The superblocks are erased first: a crash
-/// before the new ones are written leaves no area, and `make` makes another.
+/// Home must hold all newest data before the call, and holds all newest data after the call. The
+/// function erases the superblocks first. A crash before the new superblocks are written leaves no
+/// area: `make` can then make a new area.
 ///
 /// # Errors
 /// The area was not drained and detached, has no space in the new size, or cannot be written.

@@ -1,7 +1,7 @@
-//! The guard: keeps a bare disk from being mounted while its newest data is in an area elsewhere.
-//! Home's two ends move to the guard region behind the area; pages that belong to no file system
-//! replace them. The order of writes leaves, after a power cut at any moment, either home as it was
-//! or everything needed to restore it; see docs/changing/on-disk-format.md.
+//! The guard: prevents a mount of the bare disk while its newest data are in an area elsewhere. The
+//! guard moves the two ends of home to the guard region behind the area. Pages that belong to no
+//! file system replace these ends. After a power cut at any moment, home is either as before, or
+//! can be restored: the order of writes guarantees this. See docs/changing/on-disk-format.md.
 
 use std::ops::Range;
 

@@ -303,8 +303,8 @@ impl Recorder {
                 self.missed += missed;
                 pages += 1;
                 if pages >= self.pages_max {
-                    // This CPU fills its buffer as fast as it is read: later events of other CPUs
-                    // wait for its next pages.
+                    // This CPU writes its buffer as fast as the recorder reads. Later events of
+                    // other CPUs wait for the next pages of this CPU.
                     let last = self.pending[before..].last();
                     horizon = horizon.min(last.map_or(0, |e| e.time));
                     break;
