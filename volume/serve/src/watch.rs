@@ -482,24 +482,27 @@ impl WatcherWork {
             let what = match (&self.from.learned, stats.adaptive) {
                 (Some(_), _) => format!("The server learns; copies may take {}", self.from.area),
                 (None, Some(AdaptiveCounts { trail: Some((_, size)), .. })) => {
-                    format!("It learns at each request, and keeps a trail of {size}")
+                    format!("The server learns at each request, and keeps a trail of {size}")
                 }
                 (None, Some(_)) => {
-                    "It learns at each request how far to read ahead, and keeps no trail".to_owned()
+                    "The server learns at each request how far to read ahead, and keeps no trail"
+                        .to_owned()
                 }
-                (None, None) => "It learns and copies nothing: the vanilla system".to_owned(),
+                (None, None) => {
+                    "The server learns and copies nothing: this is the vanilla system".to_owned()
+                }
             };
             return tell(format!("Serving {} of {}. {what}.", self.about.backing, self.from.size));
         };
         match stats.clients as i64 - before.clients as i64 {
             0 => {}
-            n if n > 0 => tell(format!("NBD clients: {} ({n} came).", stats.clients)),
-            n => tell(format!("NBD clients: {} ({} left).", stats.clients, -n)),
+            n if n > 0 => tell(format!("NBD clients: {} ({n} connected).", stats.clients)),
+            n => tell(format!("NBD clients: {} ({} disconnected).", stats.clients, -n)),
         }
         match stats.area.trouble {
             trouble if trouble == before.area.trouble => {}
             Some(trouble) => tell(format!("No progress: {trouble}.")),
-            None => tell("There is progress again.".to_owned()),
+            None => tell("The volume makes progress again.".to_owned()),
         }
         self.narrate_area(stats, &before, unix);
         if stats.engine.plans_refused > before.engine.plans_refused {
@@ -515,11 +518,10 @@ impl WatcherWork {
                 self.board.tell(unix, text.to_owned());
             }
         };
-        let text =
-            "Requests come faster than the learner takes them: some are left out, and counted.";
+        let text = "Requests come faster than the learner takes them: it leaves some out, and counts them.";
         once(&mut self.said.missed, stats.unobserved > 0, text);
         let text =
-            "Requests come faster than the watcher takes them: the busy times leave some out.";
+            "Requests come faster than the watcher takes them: the busy times do not include some.";
         once(&mut self.said.unwatched, self.from.tap.missed() > 0, text);
         if let Some(b) = busy.filter(|b| b.vanilla.is_none()) {
             let text = format!("No comparison with the vanilla system: {}.", b.note);
