@@ -10,7 +10,7 @@ use seekless_trace::{Converted, Source, Target};
 use serde_json::json;
 
 use seekless_cli::args::ReadArgs;
-use seekless_cli::near::did_you_mean;
+use seekless_cli::similar_names::did_you_mean;
 use seekless_cli::{output, signals};
 
 /// Convert a trace of any known format: to the native store (one Parquet file), fio, CSV or

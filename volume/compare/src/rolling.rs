@@ -15,9 +15,9 @@ use seekless_sim::Replay;
 use seekless_trace::{OpenOptions, Progress, Reader, Source};
 
 use crate::error::StudyError;
+use crate::fold_costs::FoldCosts;
 use crate::folds::{Cutting, Days, Fold, FoldCuts, day_of};
 use crate::foresee::foresee;
-use crate::lap::Lap;
 use crate::outcome::{Split, TraceFacts};
 use crate::scan::Scan;
 use crate::system::System;
@@ -94,7 +94,7 @@ pub(crate) struct Rolled {
 
 impl Rolled {
     /// By system, then by fold. Learning systems serve the first fold without a plan.
-    pub(crate) fn laps(&self) -> Vec<Vec<Lap>> {
+    pub(crate) fn laps(&self) -> Vec<Vec<FoldCosts>> {
         self.runs.iter().map(Running::costs).collect()
     }
 

@@ -1,6 +1,6 @@
 //! Memory for the payload of long requests, which all clients share. Each client has a share of its
-//! own for short requests; see [`crate::share`]. A request that does not fit waits, and holds nothing
-//! while it waits. The one that waits longest comes first.
+//! own for short requests; see [`crate::memory_shares`]. A request that does not fit waits, and
+//! holds nothing while it waits. The one that waits longest comes first.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

@@ -28,12 +28,12 @@ use slab::Slab;
 
 use crate::backend::emulated::HeadSample;
 use crate::conn::{Conn, Owner, memory_of};
-use crate::eagerness::{Eagerness, SPIN};
 use crate::error::ServeError;
 use crate::learner::{LearnerLink, RoomReply};
 use crate::listen::{Accepted, Listener, Peer, is_hidden, process_of};
 use crate::memory::Data;
-use crate::share::ClientShare;
+use crate::memory_shares::ClientShare;
+use crate::poll_or_sleep::{Eagerness, SPIN};
 use crate::volume::{Finished, Volume};
 pub use stats::{AdaptiveCounts, AreaStats, MemoryStats, ServerStats};
 

@@ -31,8 +31,8 @@ use crate::backend::workers::{Job, JobName, Work, Workers};
 use crate::error::ServeError;
 use crate::learner::{Room, RoomReply};
 use crate::memory::{Current, Data, Inflight, Memories};
+use crate::memory_shares::Shares;
 use crate::server::{AdaptiveCounts, AreaStats, MemoryStats, ServerStats};
-use crate::share::Shares;
 use crate::tap::Tap;
 
 pub(crate) use clock::Clock;

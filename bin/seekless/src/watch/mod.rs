@@ -1,6 +1,6 @@
 //! `seekless watch`: reading ahead of repeated work on mounted file systems, from beside the path.
 
-mod shown;
+mod watch_page;
 
 use std::io::Write as _;
 use std::os::fd::AsFd as _;
@@ -8,9 +8,9 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use seekless_cli::near::did_you_mean;
 use seekless_cli::output;
 use seekless_cli::signals::on_signal;
+use seekless_cli::similar_names::did_you_mean;
 use seekless_daemon::{Config, Daemon, WatchReport, ask, show};
 use seekless_serve::http::HttpServer;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -137,7 +137,7 @@ fn watch(args: &Args) -> anyhow::Result<()> {
         output::print(&format!("watching {}", point.display()))?;
     }
     let shown = args.watching.listen(|address, token| {
-        HttpServer::of(address, token, Box::new(shown::Daemon(state.clone())))
+        HttpServer::of(address, token, Box::new(watch_page::Daemon(state.clone())))
     })?;
     if let Some((_, place)) = &shown {
         output::print(place)?;

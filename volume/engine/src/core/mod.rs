@@ -5,11 +5,10 @@
 //! - [`write`]: home, or into the write buffer.
 //! - [`in_place`]: of a page with a copy of a plan, to that copy.
 //! - [`ram_cache`]: which page stands in RAM.
-//! - [`ahead`]: how far a miss reads on.
+//! - [`read_ahead`]: how far a miss reads on.
 //! - [`copies`]: the copies, their places and their readers. [`page_map`] is their table.
 //! - [`write_order`]: which writes are in flight, and which came since a read began.
 
-mod ahead;
 pub(crate) mod copies;
 pub(crate) mod engine_state;
 pub(crate) mod in_place;
@@ -18,6 +17,7 @@ pub(crate) mod page_map;
 pub(crate) mod ram_cache;
 mod ram_index;
 pub(crate) mod read;
+mod read_ahead;
 mod read_end;
 pub(crate) mod shape;
 mod status;
@@ -41,13 +41,13 @@ use crate::write_buffer::log::{Homeward, Log};
 use crate::{
     Class, Config, Fault, Input, Io, IoId, Memory, Mode, Output, PageSum, RequestId, Stats, Target,
 };
-use ahead::Ahead;
 use copies::Copies;
 use engine_state::EngineState;
 use in_place::Part;
 use page_map::{PageMap, Slot};
 use ram_cache::{PageGrid, RamCache};
 use read::{JoinedRead, Read, WaitingRead};
+use read_ahead::Ahead;
 use write::{Absorbed, Blocked, HomeWrite};
 use write_order::WriteLog;
 

@@ -10,8 +10,8 @@ use seekless_block::{
 };
 use seekless_learn::WindowId;
 
-use crate::core::ahead::Chosen;
 use crate::core::page_map::{CopyState, HomePage, Slot};
+use crate::core::read_ahead::Chosen;
 use crate::core::write_order::Mark;
 use crate::{
     Engine, Fault, IoId, Memory, MemoryMove, Output, Pending, RequestId, RequestOrigin, Target,

@@ -8,26 +8,26 @@
 //! unless more windows are in flight than ever before. A "first use" is a client's read of a page
 //! that is not in RAM, or the first read of a prefetched page.
 
-mod along;
 mod costs;
 mod features;
 mod foreseen;
 mod ghosts;
 mod guard;
 mod history;
-mod home;
+mod home_reads;
 mod memory;
 mod predictor;
 mod trail;
 mod trail_features;
+mod trail_reads;
 
 use std::ops::Range;
 
-pub use along::TRAIL_WINDOW;
 use costs::Costs;
 pub use costs::without_stall;
 pub use foreseen::Foreseen;
 pub use guard::{DayTimes, Guard};
+pub use trail_reads::TRAIL_WINDOW;
 
 use features::{COARSE, FEATURES, FINE, Features, RegionFeatures, prior};
 use ghosts::Ghosts;

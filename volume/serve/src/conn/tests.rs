@@ -13,7 +13,7 @@ use crate::backend::files::{Disk, Files};
 use crate::backend::runs::Runs;
 use crate::backend::unnamed::opened_memory;
 use crate::listen::Accepted;
-use crate::share::Shares;
+use crate::memory_shares::Shares;
 use crate::volume::{Clock, VolumeParts};
 
 const PAGE: u32 = 4096;
