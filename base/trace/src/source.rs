@@ -172,7 +172,8 @@ impl Source {
         }
         // The whole device would be copied, as with other input that is not a file.
         if std::fs::metadata(&self.name).is_ok_and(|m| m.file_type().is_block_device()) {
-            let hint = ": this is a disk, not a trace; `seekless record DEVICE -o TRACE` makes one";
+            let hint =
+                ": this is a disk, not a trace; `seekless record DEVICE -o TRACE` records a trace";
             let source = io::Error::other("a block device");
             return Err(TraceError::Open { path: self.name.clone(), hint, source });
         }

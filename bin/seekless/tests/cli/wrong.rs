@@ -177,7 +177,7 @@ const WRONG: &[(&str, &[&str])] = &[
     ("volume format disk.img --replicas 0", &["--replicas 0", "leave it out"]),
     ("volume format disk.img --align 9", &["--align", "a whole number from 0 to 7"]),
     ("volume status none", &["none", "No such file"]),
-    ("volume status dir", &["dir", "neither a regular file nor a block device"]),
+    ("volume status dir", &["dir", "not a regular file and not a block device"]),
     ("volume status good", &["good", "multiple of 512"]),
     ("volume status disk.img", &["disk.img", "--area", "volume format"]),
     ("volume status disk.img --area none", &["none", "No such file"]),

@@ -101,7 +101,7 @@ impl GroupedFiles {
         };
         groups.settle_all().map_err(path_error(
             &path,
-            "settle files that a crash left between the directory and the store",
+            "settle files that were moving between directory and store at a crash",
         ))?;
         Ok(groups)
     }

@@ -369,14 +369,14 @@ pub(super) fn advice_sentence(best: &BestSystems) -> String {
             format!(" {worst_default} with default options does not differ significantly.")
         };
         format!(
-            "{workload} on {device}: take {choice} with default options; no measured option is significantly better.{others}"
+            "{workload} on {device}: use {choice} with default options; no measured option is significantly better.{others}"
         )
     } else {
         let joules = best.ops_per_joule.map_or_else(String::new, |(a, b)| {
             format!(" For each joule: {a:.2} and {b:.2} times as many operations.")
         });
         format!(
-            "{workload} on {device}: take {system}{}; it does {gain:.0} % more operations a second than the best with default options ({best_default}), and {last:.1} times as many as the worst ({worst_default}).{joules}",
+            "{workload} on {device}: use {system}{}; it does {gain:.0} % more operations a second than the best with default options ({best_default}), and {last:.1} times as many as the worst ({worst_default}).{joules}",
             ties(&best.as_good)
         )
     };
@@ -501,7 +501,7 @@ mod tests {
         .concat();
         let results = Results::new(&cells, &records);
         let text = advice_sentence(&results.table_3()[0]);
-        assert!(text.contains("take e-def with default options"), "{text}");
+        assert!(text.contains("use e-def with default options"), "{text}");
         let mut failed = runs(&cells[1], &[1.0], 1.0);
         failed[0].outcome = None;
         failed[0].error = Some("no".to_owned());
