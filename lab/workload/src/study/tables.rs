@@ -482,7 +482,7 @@ mod tests {
         );
         let text = advice_sentence(best);
         assert!(
-            text.contains("take x-isz1k")
+            text.contains("use x-isz1k")
                 && text.contains("50 % more")
                 && text.contains("3.0 times"),
             "{text}"
