@@ -9,7 +9,7 @@ use seekless_block::{Extent, Flags, Op, SimTime};
 
 use crate::disk::{Access, Disk, DiskError};
 use crate::drive::{Command, Completion};
-use crate::power_meter::{Meter, Usage, Wake};
+use crate::power_meter::{Meter, Usage, WakeTransitions};
 use crate::queue::{Entry, Next, Queue};
 use crate::scheduler::Scheduler;
 use crate::spin_down::{SpinDown, SpinDownError};
@@ -185,7 +185,8 @@ impl Arm {
         let from = self.disk.next_sequential();
         // Only a command that needs the platter ends the standby state.
         let moves = entry.target.moves;
-        let wake = if moves { self.meter.wake(self.disk.power(), at) } else { Wake::default() };
+        let wake =
+            if moves { self.meter.wake(self.disk.power(), at) } else { WakeTransitions::default() };
         let ready = SimTime(at.0.saturating_add(wake.time().0));
         let access = self.disk.access_target(ready, op, whole, entry.flags, &target);
         let access = Access { spin_up: wake.time(), ..access };

@@ -10,7 +10,7 @@ use seekless_block::{Duration, Extent, SimTime};
 
 use self::transfer::{Inflow, Outflow};
 use crate::disk::{Access, Target};
-use crate::mechanism::{Mechanism, Phases};
+use crate::mechanism::{AccessPhases, Mechanism};
 use crate::spec::{ControllerSpec, ReadAhead, WriteBack, ZeroLatency};
 
 /// Times for a command after a read, and for a command after a write.
@@ -255,7 +255,7 @@ impl Buffer {
         let rest = Extent::span(start + held, end);
         let target = mechanism.target(rest.start.0, rest.len.0, true, write);
         let begin = self.settled(mechanism, at, begin, &target);
-        let Phases { seek, rotation, transfer, cylinders } =
+        let AccessPhases { seek, rotation, transfer, cylinders } =
             mechanism.access(begin, &target, rest, &mut |from, sweep, n| {
                 out.passed(from, sweep, n);
             });
@@ -355,7 +355,7 @@ impl Buffer {
             access.behind_rotation_transfer += phases.rotation + phases.transfer;
             return access;
         }
-        let Phases { seek, rotation, transfer, cylinders } = phases;
+        let AccessPhases { seek, rotation, transfer, cylinders } = phases;
         let done = media_end.max(bus_end) + end;
         let overhead = Duration(done.since(at).0.saturating_sub(phases.total().0));
         Access { overhead, seek, rotation, transfer, cylinders, ..access }

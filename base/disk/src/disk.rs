@@ -8,7 +8,7 @@ use crate::buffer::Buffer;
 use crate::device::Kind;
 use crate::energy::{EnergyByState, PowerStates};
 use crate::geometry::{Geometry, PlatterPosition, Run};
-use crate::mechanism::{Mechanism, Phases};
+use crate::mechanism::{AccessPhases, Mechanism};
 use crate::rotation::Spindle;
 use crate::seek_curve::SeekCurve;
 use crate::shingled::Shingled;
@@ -276,8 +276,8 @@ impl Disk {
 
 impl Access {
     /// An access of the mechanism alone.
-    pub(crate) fn plain(phases: Phases) -> Self {
-        let Phases { seek, rotation, transfer, cylinders } = phases;
+    pub(crate) fn plain(phases: AccessPhases) -> Self {
+        let AccessPhases { seek, rotation, transfer, cylinders } = phases;
         Self { seek, rotation, transfer, cylinders, ..Self::default() }
     }
 }

@@ -118,7 +118,7 @@ pub fn fit(name: &str, capacity: u64, samples: &[Sample], from: &str) -> Result<
             what: "reads at a distance from the access before them",
             found: pairs.len(),
             needed: seek_band::PAIRS_MIN,
-            how: "trace reads at random positions, one at a time",
+            how: "record reads at random positions, one at a time",
         });
     }
     let rough = seek_band::rough_band(&pairs);

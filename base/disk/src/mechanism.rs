@@ -13,14 +13,14 @@ use crate::spec::{DiskSpec, ZeroLatency};
 
 /// Phases of one access on the platters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Phases {
+pub(crate) struct AccessPhases {
     pub(crate) seek: Duration,
     pub(crate) rotation: Duration,
     pub(crate) transfer: Duration,
     pub(crate) cylinders: u32,
 }
 
-impl Phases {
+impl AccessPhases {
     pub(crate) fn total(&self) -> Duration {
         self.seek + self.rotation + self.transfer
     }
@@ -123,7 +123,7 @@ impl Mechanism {
         target: &Target,
         extent: Extent,
         passed: &mut impl FnMut(SimTime, Duration, u64),
-    ) -> Phases {
+    ) -> AccessPhases {
         let turn = self.turn;
         let seek = self.seek_to(&target.key());
         let cylinders = self.cylinder.abs_diff(target.run.place.cylinder);
@@ -168,7 +168,7 @@ impl Mechanism {
         self.next = Lba(end);
         let rotation = turn.nanos(first_wait);
         let transfer = Duration(ns + turn.nanos(ticks) - rotation);
-        Phases { seek, rotation: Duration(rotation), transfer, cylinders }
+        AccessPhases { seek, rotation: Duration(rotation), transfer, cylinders }
     }
 
     /// Returns the ticks until the first useful sector of a run, the ticks from there until all of

@@ -74,7 +74,7 @@ impl DriveState {
 
 /// The transitions that a command waits for before the disk can start it.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Wake {
+pub(crate) struct WakeTransitions {
     /// The rest of spinning down.
     down: Transition,
     /// Spinning up, or leaving a lower idle level.
@@ -83,7 +83,7 @@ pub(crate) struct Wake {
     timeout: Option<Duration>,
 }
 
-impl Wake {
+impl WakeTransitions {
     pub(crate) fn time(&self) -> Duration {
         self.down.time + self.up.time
     }
@@ -101,7 +101,7 @@ struct Served {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Totals {
+struct MeterTotals {
     idle: Duration,
     /// Caused by foreground commands, and by background commands.
     served: [Served; 2],
@@ -109,7 +109,7 @@ struct Totals {
     rest: Usage,
 }
 
-impl Totals {
+impl MeterTotals {
     fn spend(&mut self, gap: &Gap, background: bool) {
         self.idle += gap.idle;
         let served = &mut self.served[usize::from(background)];
@@ -155,7 +155,7 @@ struct Gap {
 #[derive(Clone, Copy, Debug, Default)]
 struct LastCommand {
     start: SimTime,
-    wake: Wake,
+    wake: WakeTransitions,
     /// The part of the overhead in which the arm moves for the drive's own work.
     behind: Duration,
     access: Access,
@@ -185,7 +185,7 @@ pub(crate) struct Meter {
     /// Time without work after which the platters stop; `None` means never.
     timeout: Option<Duration>,
     /// Totals up to [`Self::until`].
-    books: Totals,
+    books: MeterTotals,
     /// End of the last command; can be in the future.
     until: SimTime,
     /// End of the drive's own work; can be in the future.
@@ -200,7 +200,7 @@ impl Meter {
         Self {
             policy: SpinDown::None,
             timeout: None,
-            books: Totals::default(),
+            books: MeterTotals::default(),
             until: SimTime(0),
             quiet: SimTime(0),
             owed: [Duration::ZERO; 2],
@@ -219,22 +219,25 @@ impl Meter {
     }
 
     /// The transitions that a command waits for if it needs the platter at `at`.
-    pub(crate) fn wake(&self, power: &PowerStates, at: SimTime) -> Wake {
+    pub(crate) fn wake(&self, power: &PowerStates, at: SimTime) -> WakeTransitions {
         let idle = at.since(self.quiet);
         if idle == Duration::ZERO {
-            return Wake::default();
+            return WakeTransitions::default();
         }
         match (self.timeout, &power.standby) {
             (Some(timeout), Some(standby)) if idle >= timeout => {
                 let down = standby.down.rest(idle - timeout);
                 let wait = down.time + standby.up.time;
                 let timeout = self.policy.adapted(power, timeout, wait, idle);
-                Wake { down, up: standby.up, timeout: Some(timeout) }
+                WakeTransitions { down, up: standby.up, timeout: Some(timeout) }
             }
             _ => {
                 let level = power.levels().take_while(|l| idle >= l.after).last();
                 let recovery = level.map_or(Duration::ZERO, |l| l.recovery);
-                Wake { up: Transition::at(power.idle, recovery), ..Wake::default() }
+                WakeTransitions {
+                    up: Transition::at(power.idle, recovery),
+                    ..WakeTransitions::default()
+                }
             }
         }
     }
@@ -245,7 +248,7 @@ impl Meter {
         &mut self,
         power: &PowerStates,
         at: SimTime,
-        wake: Wake,
+        wake: WakeTransitions,
         access: &Access,
         background: bool,
         written_back: SimTime,

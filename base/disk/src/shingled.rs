@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, VecDeque};
 use seekless_block::{Duration, Extent, Lba, SimTime};
 
 use crate::disk::Access;
-use crate::mechanism::{Mechanism, Phases};
+use crate::mechanism::{AccessPhases, Mechanism};
 use crate::spec::ShingledSpec;
 
 /// A write in the cache; all of it belongs to one band.
@@ -110,7 +110,7 @@ impl Shingled {
         }
         self.free_at = pass.now;
         self.next = extent.end();
-        let (start, first) = pass.first.unwrap_or((pass.now, Phases::default()));
+        let (start, first) = pass.first.unwrap_or((pass.now, AccessPhases::default()));
         let transfer = pass.now.since(start).0 - first.seek.0 - first.rotation.0;
         Access {
             overhead: start.since(at),
@@ -287,7 +287,7 @@ struct AccessSeries<'m> {
     mechanism: &'m mut Mechanism,
     now: SimTime,
     /// Start of the command's first access, and its phases.
-    first: Option<(SimTime, Phases)>,
+    first: Option<(SimTime, AccessPhases)>,
     /// Time spent on the drive's own work.
     own: TimeSpent,
 }
@@ -297,7 +297,7 @@ impl<'m> AccessSeries<'m> {
         Self { mechanism, now, first: None, own: TimeSpent::default() }
     }
 
-    fn access(&mut self, write: bool, lbn: u64, len: u64) -> Phases {
+    fn access(&mut self, write: bool, lbn: u64, len: u64) -> AccessPhases {
         let target = self.mechanism.target(lbn, len, true, write);
         let extent = Extent::new(lbn, len);
         let phases = self.mechanism.access(self.now, &target, extent, &mut |_, _, _| {});

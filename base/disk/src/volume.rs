@@ -75,14 +75,14 @@ struct SequentialRun {
 
 /// A command and its arrival time.
 #[derive(Clone, Copy, Debug)]
-struct Waiting {
+struct WaitingCommand {
     command: Command,
     submitted: SimTime,
 }
 
 /// A part of a command that is served as one operation.
 #[derive(Clone, Copy, Debug)]
-struct Piece {
+struct OperationPart {
     sectors: u64,
     /// Whether it continues at the end of an earlier operation.
     continued: bool,
@@ -114,7 +114,7 @@ pub struct Volume {
     last_start: SimTime,
     /// Address after the end of the last command.
     next: Lba,
-    background: VecDeque<Waiting>,
+    background: VecDeque<WaitingCommand>,
     /// Commands in progress, by end time.
     running: BTreeMap<(SimTime, u64), Completion>,
     order: u64,
@@ -231,7 +231,7 @@ impl Volume {
         // With this limit no later sum of times overflows; 2^62 ns are 146 years.
         let now = now.min(SimTime(1 << 62));
         self.advance(now);
-        let waiting = Waiting { command, submitted: now };
+        let waiting = WaitingCommand { command, submitted: now };
         if extent.is_empty() || !matches!(op, Op::Read | Op::Write | Op::WriteZeroes) {
             self.end(&waiting, (now, now), Duration::ZERO);
         } else if command.background {
@@ -270,7 +270,7 @@ impl Volume {
     }
 
     /// The earliest start of the first operation of a command.
-    fn begins(&self, w: &Waiting) -> SimTime {
+    fn begins(&self, w: &WaitingCommand) -> SimTime {
         let turn = self.turn(w.submitted);
         let piece = self.piece(w.command.op, w.command.extent, w.submitted);
         turn.max(self.admitted(&piece))
@@ -283,31 +283,31 @@ impl Volume {
         submitted.max(self.last_start).max(lane)
     }
 
-    fn admitted(&self, piece: &Piece) -> SimTime {
+    fn admitted(&self, piece: &OperationPart) -> SimTime {
         let operations = self.operation_limits.iter().map(|b| b.ready(piece.reads + piece.writes));
         let bytes = self.byte_limits.iter().map(|b| b.ready(piece.sectors * 512));
         operations.chain(bytes).max().unwrap_or(SimTime::ZERO)
     }
 
     /// The first piece of the rest of a command that arrived at `at`.
-    fn piece(&self, op: Op, left: Extent, at: SimTime) -> Piece {
+    fn piece(&self, op: Op, left: Extent, at: SimTime) -> OperationPart {
         let write = op != Op::Read;
         let counted = (u64::from(!write), u64::from(write));
         match self.rule {
             OperationSpec::Commands { .. } => {
                 let sectors = left.len.0.min(self.size);
-                Piece { sectors, continued: false, reads: counted.0, writes: counted.1 }
+                OperationPart { sectors, continued: false, reads: counted.0, writes: counted.1 }
             }
             OperationSpec::Merged { .. } => match self.stream(write, left.start, at) {
                 Some(i) => {
                     let room = self.streams[i].room;
                     let sectors = left.len.0.min(if room == 0 { self.size } else { room });
                     let (reads, writes) = if room == 0 { counted } else { (0, 0) };
-                    Piece { sectors, continued: true, reads, writes }
+                    OperationPart { sectors, continued: true, reads, writes }
                 }
                 None => {
                     let sectors = left.len.0.min(self.size);
-                    Piece { sectors, continued: false, reads: counted.0, writes: counted.1 }
+                    OperationPart { sectors, continued: false, reads: counted.0, writes: counted.1 }
                 }
             },
             OperationSpec::Objects { .. } => {
@@ -315,7 +315,12 @@ impl Volume {
                 let whole = self.size.min(self.capacity.0 - first);
                 let sectors = left.len.0.min(first + whole - left.start.0);
                 let rewrite = u64::from(write && sectors < whole);
-                Piece { sectors, continued: false, reads: counted.0 + rewrite, writes: counted.1 }
+                OperationPart {
+                    sectors,
+                    continued: false,
+                    reads: counted.0 + rewrite,
+                    writes: counted.1,
+                }
             }
         }
     }
@@ -327,7 +332,7 @@ impl Volume {
             .position(|s| s.write == write && s.next == start && at.since(s.ended) <= self.window)
     }
 
-    fn takes(&self, op: Op, left: Extent, piece: &Piece) -> (Duration, Duration) {
+    fn takes(&self, op: Op, left: Extent, piece: &OperationPart) -> (Duration, Duration) {
         let time = |sectors: u64, write: bool| {
             let fs = u128::from(sectors) * 512 * self.lane_byte_fs[usize::from(write)];
             Duration(u64::try_from(fs.div_ceil(1_000_000)).unwrap_or(u64::MAX).min(1 << 60))
@@ -345,7 +350,7 @@ impl Volume {
     }
 
     /// Serves a command at the first possible time, and records its end.
-    fn serve(&mut self, w: &Waiting) {
+    fn serve(&mut self, w: &WaitingCommand) {
         let Command { op, extent, .. } = w.command;
         let write = op != Op::Read;
         let started = self.turn(w.submitted);
@@ -372,7 +377,7 @@ impl Volume {
         self.end(w, (started, finished), transfer);
     }
 
-    fn count(&mut self, w: &Waiting, at: SimTime, end: SimTime, piece: &Piece) {
+    fn count(&mut self, w: &WaitingCommand, at: SimTime, end: SimTime, piece: &OperationPart) {
         self.operations.reads += piece.reads;
         self.operations.writes += piece.writes;
         if w.command.background {
@@ -387,7 +392,7 @@ impl Volume {
     }
 
     /// Records the progress of a run of addresses.
-    fn remember(&mut self, write: bool, left: Extent, piece: &Piece, ended: SimTime) {
+    fn remember(&mut self, write: bool, left: Extent, piece: &OperationPart, ended: SimTime) {
         if self.streams_max == 0 {
             return;
         }
@@ -408,7 +413,12 @@ impl Volume {
         });
     }
 
-    fn end(&mut self, w: &Waiting, (started, finished): (SimTime, SimTime), transfer: Duration) {
+    fn end(
+        &mut self,
+        w: &WaitingCommand,
+        (started, finished): (SimTime, SimTime),
+        transfer: Duration,
+    ) {
         let extent = w.command.extent;
         let moved = started < finished;
         let overhead = Duration(finished.since(started).0.saturating_sub(transfer.0));

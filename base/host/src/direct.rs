@@ -15,7 +15,7 @@ const ALIGN: usize = 4096;
 
 thread_local! {
     /// Aligned memory of this thread, which goes on living between calls.
-    static BOUNCE: RefCell<Bounce> = RefCell::new(Bounce::new());
+    static BOUNCE: RefCell<BounceBuffer> = RefCell::new(BounceBuffer::new());
 }
 
 /// Makes this thread's memory for direct I/O now, while there is memory.
@@ -23,12 +23,12 @@ pub fn reserve_bounce() {
     BOUNCE.with_borrow_mut(|bounce| bounce.take(BOUNCE_BYTES).fill(1));
 }
 
-struct Bounce {
+struct BounceBuffer {
     bytes: Vec<u8>,
     from: usize,
 }
 
-impl Bounce {
+impl BounceBuffer {
     fn new() -> Self {
         let bytes = vec![0; BOUNCE_BYTES + ALIGN];
         let from = bytes.as_ptr().align_offset(ALIGN);

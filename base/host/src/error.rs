@@ -15,7 +15,7 @@ pub enum HostError {
     InUse { path: PathBuf, by: String },
     #[error("{}: {why}", path.display())]
     Refused { path: PathBuf, why: String },
-    #[error("{}: neither a regular file nor a block device", .0.display())]
+    #[error("{}: not a regular file and not a block device; name a file or a block device", .0.display())]
     NotADisk(PathBuf),
     #[error(
         "{}: {bytes} bytes is not a multiple of 512; extend it with `truncate -s %512 FILE`",

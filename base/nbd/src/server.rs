@@ -100,7 +100,7 @@ enum Tls {
 
 /// Client and server agreed on these values when transmission began.
 #[derive(Clone, Copy, Debug, Default)]
-struct Agreed {
+struct NegotiatedValues {
     size: u64,
     flags: TransmissionFlags,
     /// Alignment minus one, as a bit mask.
@@ -126,7 +126,7 @@ pub struct ServerSession {
     structured: bool,
     /// The export that `base:allocation` was selected for.
     allocation_of: Option<usize>,
-    agreed: Agreed,
+    agreed: NegotiatedValues,
 }
 
 impl ServerSession {
@@ -142,7 +142,7 @@ impl ServerSession {
             no_zeroes: false,
             structured: false,
             allocation_of: None,
-            agreed: Agreed::default(),
+            agreed: NegotiatedValues::default(),
         }
     }
 
@@ -382,7 +382,7 @@ impl ServerSession {
 
     fn start(&mut self, export: usize) -> ServerEvent {
         if let Some(e) = self.exports.get(export) {
-            self.agreed = Agreed {
+            self.agreed = NegotiatedValues {
                 size: e.size,
                 flags: e.wire_flags(self.structured),
                 mask: u64::from(e.block.minimum.max(1)) - 1,

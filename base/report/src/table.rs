@@ -194,15 +194,15 @@ impl Table {
         let places = decimals(least / factor, 1).clamp(places, places + 2);
         let places = if whole { 0 } else { places };
         let cells = (0..self.rows.len()).map(|r| match self.cell(r, c) {
-            Cell::Empty => Shown::default(),
-            Cell::Text(text) => Shown { text: plain(text), ..Shown::default() },
+            Cell::Empty => ShownCell::default(),
+            Cell::Text(text) => ShownCell { text: plain(text), ..ShownCell::default() },
             Cell::Quantity(v, unit) => {
-                Shown { text: unit.format(*v, column.digits), ..Shown::default() }
+                ShownCell { text: unit.format(*v, column.digits), ..ShownCell::default() }
             }
             Cell::Change { value, base, better } => {
-                Shown { change: Some(judged(*value, *base, *better)), ..Shown::default() }
+                ShownCell { change: Some(judged(*value, *base, *better)), ..ShownCell::default() }
             }
-            Cell::Number(v) => Shown {
+            Cell::Number(v) => ShownCell {
                 text: finite(*v).map_or(MISSING.to_owned(), |v| rounded(v / factor, places)),
                 change: self.compared(r, c),
             },
@@ -282,7 +282,7 @@ fn judged(value: f64, base: f64, better: Better) -> (String, Verdict) {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Shown {
+struct ShownCell {
     text: String,
     change: Option<(String, Verdict)>,
 }
@@ -293,7 +293,7 @@ struct ShownColumn {
     unit: String,
     arrow: &'static str,
     align: Align,
-    cells: Vec<Shown>,
+    cells: Vec<ShownCell>,
 }
 
 #[cfg(test)]

@@ -67,7 +67,7 @@ pub enum TraceError {
     )]
     UnknownFormat { path: PathBuf, found: String },
     #[error(
-        "{}: this may be any of {formats}; name which it is: FORMAT:{}", path.display(), path.display()
+        "{}: this may be any of {formats}; name the format: FORMAT:{}", path.display(), path.display()
     )]
     Ambiguous { path: PathBuf, formats: String },
     #[error("{}: {format} is a trace of a disk, not of files; traces of files are strace and procmon", path.display())]

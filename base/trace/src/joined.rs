@@ -28,7 +28,7 @@ impl Source {
 }
 
 /// One of the traces.
-struct Part {
+struct JoinedPart {
     reader: Reader,
     path: PathBuf,
     /// Its next record.
@@ -39,7 +39,7 @@ struct Part {
     devices: Vec<Option<u32>>,
 }
 
-impl Part {
+impl JoinedPart {
     /// Reads the next record into `head`. Refuses one that is older than the record before.
     fn advance(&mut self) -> Result<(), TraceError> {
         self.head = self.reader.next_record()?;
@@ -58,7 +58,7 @@ impl Part {
 }
 
 struct Joined {
-    parts: Vec<Part>,
+    parts: Vec<JoinedPart>,
     /// The times of the heads, and whose they are.
     heap: BinaryHeap<Reverse<(SimTime, usize)>>,
     start: SimTime,
@@ -74,7 +74,7 @@ fn open(sources: &[Source], options: &OpenOptions) -> Result<Reader, TraceError>
             return Err(TraceError::NoTimes { path });
         }
         let (streams, devices) = (vec![Some(0)], Vec::new());
-        parts.push(Part { reader, path, head: None, last: SimTime::ZERO, streams, devices });
+        parts.push(JoinedPart { reader, path, head: None, last: SimTime::ZERO, streams, devices });
     }
     let format = parts.first().map(|p| p.reader.info().format);
     let one_clock = parts.iter().all(|p| Some(p.reader.info().format) == format);
@@ -141,7 +141,7 @@ impl Joined {
         record: &mut Record,
         cx: &mut ReaderContext,
     ) -> Result<(), TraceError> {
-        let Part { reader, streams, devices, path, .. } = &mut self.parts[i];
+        let JoinedPart { reader, streams, devices, path, .. } = &mut self.parts[i];
         let from = record.request.stream.0 as usize;
         if streams.len() <= from {
             streams.resize(from + 1, None);

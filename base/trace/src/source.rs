@@ -153,7 +153,7 @@ impl Source {
             let cursor = Cursor::new(Arc::clone(file), 0, Arc::clone(&read));
             inputs.push((path.clone(), Input::new(unpack(cursor).map_err(fail)?)));
         }
-        let opening = Opening { name: &self.name, format: self.format, options, read, total };
+        let opening = ReaderParts { name: &self.name, format: self.format, options, read, total };
         Ok((opening, inputs, files.into_iter().next().map(|(_, file)| file)))
     }
 
@@ -172,7 +172,8 @@ impl Source {
         }
         // The whole device would be copied, as with other input that is not a file.
         if std::fs::metadata(&self.name).is_ok_and(|m| m.file_type().is_block_device()) {
-            let hint = ": this is a disk, not a trace; `seekless record DEVICE -o TRACE` makes one";
+            let hint =
+                ": this is a disk, not a trace; `seekless record DEVICE -o TRACE` records a trace";
             let source = io::Error::other("a block device");
             return Err(TraceError::Open { path: self.name.clone(), hint, source });
         }
@@ -233,15 +234,15 @@ impl Reader {
     ) -> Result<Self, TraceError> {
         let bytes = unpack(from).map_err(|e| begin_error(name, e))?;
         let read = Arc::new(AtomicU64::new(0));
-        let opening = Opening { name, format, options, read, total: 0 };
+        let opening = ReaderParts { name, format, options, read, total: 0 };
         opening.reader(vec![(name.to_owned(), Input::new(bytes))], None)
     }
 }
 
-type Opened<'a> = (Opening<'a>, Vec<(PathBuf, Input)>, Option<Arc<File>>);
+type Opened<'a> = (ReaderParts<'a>, Vec<(PathBuf, Input)>, Option<Arc<File>>);
 
 /// The parts of a reader, without its bytes.
-struct Opening<'a> {
+struct ReaderParts<'a> {
     name: &'a Path,
     format: Option<Format>,
     options: &'a OpenOptions,
@@ -249,7 +250,7 @@ struct Opening<'a> {
     total: u64,
 }
 
-impl Opening<'_> {
+impl ReaderParts<'_> {
     /// Returns the format and the beginning of the file.
     fn look(&self, inputs: &mut [(PathBuf, Input)]) -> Result<(Format, Vec<u8>), TraceError> {
         let empty = || TraceError::Empty { path: self.name.to_owned() };

@@ -51,7 +51,9 @@ pub fn out_folder() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(|path| {
         let known = path.ancestors().find(|p| p.as_os_str().is_empty() || p.exists());
         match known.filter(|p| !p.as_os_str().is_empty() && !p.is_dir()) {
-            Some(file) => Err(format!("cannot make it: {} is no folder", file.display())),
+            Some(file) => {
+                Err(format!("cannot make the folder: {} is not a folder", file.display()))
+            }
             None => Ok(path),
         }
     })
@@ -119,7 +121,7 @@ pub struct SystemArgs {
     /// Minimum length of a read from home that misses RAM
     #[arg(long, value_parser = size, default_value = "64KiB")]
     pub read_ahead: Bytes,
-    /// Cluster size for reads from copies: they read whole clusters; 0 = only the requested sectors
+    /// Cluster size: a read from copies reads whole clusters; 0 = only the requested sectors
     #[arg(long, value_parser = size, default_value = "64KiB")]
     pub cluster: Bytes,
     /// The drive's scheduler: fcfs, sstf, look, clook, sptf, asptf, anticipatory or elevator
@@ -136,7 +138,7 @@ pub struct SystemArgs {
     #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "open_loop",
           value_parser = number::<u32>("requests in flight", 1..=65_536, 32))]
     queue_depth: u32,
-    /// A client that thinks: one request at a time, each sent this time after the last answer
+    /// Client with think time: one request at a time, each sent this time after the last answer
     #[arg(long, value_name = "DURATION", value_parser = duration,
           conflicts_with_all = ["open_loop", "queue_depth"])]
     think: Option<std::time::Duration>,

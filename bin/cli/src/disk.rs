@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::bail;
 use seekless_disk::{DeviceSpec, DiskSpec, Kind, catalogue};
 
-use crate::near::did_you_mean;
+use crate::similar_names::did_you_mean;
 use crate::text;
 
 /// The device of this name in the catalogue, or in a TOML file of this path.

@@ -107,7 +107,7 @@ pub fn ensure_apart<'a>(
         let shares = kind.is_ok_and(|k| !k.is_file() && !k.is_block_device());
         anyhow::ensure!(
             shares || !taken.contains(&at(path)),
-            "{} is named twice: give each output a name of its own",
+            "{} is named twice: give each output a different name",
             path.display()
         );
         taken.push(at(path));

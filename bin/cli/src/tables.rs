@@ -19,8 +19,8 @@ pub fn advice(advice: &Advice) -> Table {
         .column(seconds("response"), |t| t.total.response_ms / 1e3)
         .done();
     table.baseline(0).note(format!(
-        "saves, joules: {} and energy saved over the folds that choose, background work counted; the range is for the folds \
-         left out, left out what was saved there. clairvoyant knows the next 1,000 requests.",
+        "saves, joules: {} and energy saved over the folds that decide, background work counted. The range and the column \
+         'left out' are for the folds left out. clairvoyant knows the next 1,000 requests.",
         match advice.ranked_by {
             RankedBy::Time => "disk time",
             by @ RankedBy::Money => by.words(),

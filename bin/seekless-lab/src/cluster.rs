@@ -120,7 +120,7 @@ fn make_list(args: &Args, mounted: &Mounted, travel: &Travel, trace: &str) -> an
     }
     print_list(&list, &found)?;
     output::print(&format!(
-        "Head travel from one access to the next, modelled: {before}; with all files side by side: {after}."
+        "Mean head travel between accesses, modelled: {before}; with all files side by side: {after}."
     ))?;
     match mounted.refusal() {
         Some(why) => output::print(&format!("Nothing can be moved here: {why}.")),
@@ -172,7 +172,7 @@ fn print_outcome(o: &Outcome) -> anyhow::Result<()> {
         let bytes = Bytes(o.moved_bytes);
         output::print(&format!("{} of {} files moved, {bytes}.", o.moved_files, o.files))?;
         output::print(&format!(
-            "Head travel from one access to the next, modelled: before {}, now {}.",
+            "Mean head travel between accesses, modelled: before {}, now {}.",
             o.before, o.after
         ))?;
     }

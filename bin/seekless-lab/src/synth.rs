@@ -15,9 +15,9 @@ use serde_json::json;
 
 use seekless_cli::output::with_bar;
 
-/// Make up a week of requests: its statistics are those that a paper prints of a trace that nobody
-/// can obtain
+/// Make up a week of requests with the statistics that a paper prints of its trace
 ///
+/// Use such a week where the trace of the paper is not published.
 /// borg-office, borg-developer, borg-svn and borg-web are the four weeks of BORG's Table 1 (FAST
 /// 2009). The paper prints no numbers of borg-vmm. The four days of EEFS's Table 1 are file
 /// requests, written as text of strace. The command counts the written trace as `seekless stat`
@@ -85,7 +85,7 @@ fn of_files(day: &FileDay, args: &Args) -> anyhow::Result<()> {
     }
     if args.json.is_some() {
         bail!(
-            "--json is for weeks of a disk; `seekless-lab reproduce eefs --json` says how days of files match Table 1"
+            "--json is for weeks of a disk; for days of files use `seekless-lab reproduce eefs --json`"
         );
     }
     let default = || PathBuf::from(format!("{}.strace", args.name));
@@ -197,7 +197,7 @@ fn of_a_disk(args: &Args) -> anyhow::Result<()> {
 fn table(synthetic: &Synthetic, rows: &[Matched]) -> Table {
     let (title, aim) = match synthetic.personality.printed_in {
         Some(place) => (place, "paper"),
-        None => ("Our own aims, printed in no paper", "aim"),
+        None => ("Our own targets, printed in no paper", "aim"),
     };
     let table = Table::of(title, rows)
         .text("", |r| r.0)

@@ -14,7 +14,7 @@ use seekless_cli::output;
 /// Find the interval, the size and the write buffer of the learned layout that fit a trace, and
 /// show the effect of each
 ///
-/// Cuts the trace into folds: into days, if the trace counts days. Simulates a learned layout over
+/// Divides the trace into folds: days, if the trace counts days. Simulates a learned layout over
 /// the folds, with a new plan from earlier folds at each interval. Varies one parameter after the
 /// other: the interval, the size, and the share of the area for writes. Repeats this until no
 /// parameter changes. The earlier folds decide, moving counted. The last folds check the decision.
@@ -153,7 +153,7 @@ fn finding(tuned: &Tuned) -> String {
     }
     let held_out = percent(t.held_out_saves_busy);
     format!(
-        "{text}; on the last {} folds, which the choice has not seen, {held_out}.",
+        "{text}; on the last {} folds, which the choice did not use, {held_out}.",
         tuned.held_out_folds
     )
 }
@@ -196,7 +196,7 @@ fn report(tuned: &Tuned, command: &str) -> Report {
     let mut report = Report::new(title, finding(tuned))
         .tile(Tile::new("Interval", every, "from one plan to the next"))
         .tile(Tile::new("Size", size(t), "of the optimized area"))
-        .tile(Tile::new("Write buffer", write_buffer(t), "what takes in writes"))
+        .tile(Tile::new("Write buffer", write_buffer(t), "the share of the area for writes"))
         .tile(Tile::new(
             "Saves",
             percent(t.saves_busy.share),

@@ -13,18 +13,18 @@ use seekless_serve::area::Share;
 use seekless_cli::args::size;
 use seekless_cli::output;
 
-/// Serve a disk that has data, from now on and after each start of the machine: make its area and
-/// its units of systemd, and start them
+/// Serve a disk that holds data, now and after every boot: make its area and systemd units, and
+/// start the units
 ///
 /// The disk must not be mounted. Adoption changes no byte of the disk. The area is another file or
-/// device, best on another disk. The served disk is /run/seekless/NAME/device. `--mount` mounts the
-/// served disk before other services start. If /etc/fstab mounts the disk, a unit mounts it
-/// in the same way, and the line is switched off. If a step fails, all steps are undone. `seekless release`
-/// ends an adoption.
+/// device, best on another disk. Programs then use /run/seekless/NAME/device instead of the disk.
+/// `--mount` mounts this device before other services start. If /etc/fstab mounts the disk, a
+/// systemd unit mounts this device in the same way, and the line in /etc/fstab becomes a comment.
+/// If a step fails, seekless undoes all steps. `seekless release` ends an adoption.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  # What would happen; writes nothing
+  # Show the planned changes; writes nothing
   seekless adopt /dev/sdb1 --area /var/lib/seekless/sdb1.area --dry-run
 
   # A disk with a file system, which was mounted at /srv/data
@@ -36,7 +36,8 @@ Examples:
 pub(crate) struct AdoptArgs {
     /// The disk: a block device, or an image
     backing: PathBuf,
-    /// Place of the area: a new file, or a blank device; on a terminal, seekless asks for it
+    /// Path of the area: a new file, or a blank device; without this option, seekless asks on a
+    /// terminal
     #[arg(long, value_name = "FILE-or-DEVICE")]
     area: Option<PathBuf>,
     /// Size of the area [default: an eighth of the disk, at most 2GiB; all of a device]
@@ -51,17 +52,17 @@ pub(crate) struct AdoptArgs {
     /// `seekless policies` lists them [default: adaptive]
     #[arg(long, value_name = "NAME[:key=value]", value_parser = crate::policies::policy)]
     policy: Option<Policy>,
-    /// Name of the units [default: after the disk]
+    /// Name of the systemd units [default: made from the name of the disk]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     #[command(flatten)]
     system: SystemArgs,
 }
 
-/// Undo `seekless adopt`: stop the units, write all data home, remove area and units
+/// Undo `seekless adopt`: stop the units, write all data to the disk, remove area and units
 ///
-/// Refused while the volume is in use: the message names the mounts and programs, and nothing is
-/// removed.
+/// If the volume is in use, the command removes nothing. Its message names the mounts and programs
+/// that use the volume.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -77,10 +78,10 @@ pub(crate) struct ReleaseArgs {
 
 #[derive(Debug, clap::Args)]
 struct SystemArgs {
-    /// Show what would be done, and write nothing
+    /// Show the planned changes, and write nothing
     #[arg(long)]
     dry_run: bool,
-    /// The root folder of another system, which does not run now: units are written or removed below
+    /// Root folder of a system that does not run now: seekless writes or removes the units below
     /// this folder
     #[arg(long, value_name = "DIR", default_value = "/", hide_default_value = true)]
     root: PathBuf,
@@ -108,7 +109,7 @@ pub(crate) fn adopt(args: &AdoptArgs) -> anyhow::Result<()> {
     }
     let remaining = adoption.carry_out()?;
     if remaining.is_empty() {
-        return output::print("done    it is served");
+        return output::print("done    the disk is served");
     }
     let remaining = remaining.join("\n        ");
     output::print(&format!("done    systemd does not run here. To serve now:\n        {remaining}"))
@@ -132,7 +133,7 @@ fn ask(backing: &Path) -> anyhow::Result<PathBuf> {
     let name = backing.file_name().unwrap_or_default().to_string_lossy();
     let usual = format!("/var/lib/seekless/{name}.area");
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        bail!("no place for the area: give --area FILE-or-DEVICE, such as --area {usual}");
+        bail!("the area has no path: give --area FILE-or-DEVICE, for example --area {usual}");
     }
     let mut err = io::stderr().lock();
     write!(err, "A new file or a blank device for the area, best on another disk: ")?;
@@ -140,7 +141,9 @@ fn ask(backing: &Path) -> anyhow::Result<PathBuf> {
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer)?;
     match answer.trim() {
-        "" => bail!("no place for the area, and nothing was done: give --area, such as {usual}"),
+        "" => bail!(
+            "the area has no path, and nothing was changed: give --area, for example --area {usual}"
+        ),
         answer => Ok(PathBuf::from(answer)),
     }
 }

@@ -18,12 +18,12 @@ use seekless_cli::args::{StudyArgs, number, size};
 use seekless_cli::output::with_bar;
 use seekless_cli::{output, tables};
 
-/// Estimate whether seekless helps, how much, how surely, and which device helps instead
+/// Estimate how much disk time seekless saves, with a range, and how much other devices save
 ///
 /// Simulates candidate systems side by side over the trace. All have the RAM, the read-ahead and
-/// the scheduler of the present system. The trace is cut into folds: into days, if the trace counts
-/// days. Policies with plans make a new plan before each fold, from the folds before. The earlier
-/// folds decide which system is best. The last folds check the decision.
+/// the scheduler of the present system. The command divides the trace into folds: days, if the
+/// trace counts days. A policy with plans makes a new plan before each fold, from earlier folds.
+/// The earlier folds decide which system is best. The last folds check the decision.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   seekless advise trace.parquet --disk exos-x20
@@ -33,13 +33,13 @@ use seekless_cli::{output, tables};
   # A folder with one trace for each disk
   seekless advise --fleet traces --disk exos-x20 --csv fleet.csv
 
-  # Record a disk for an hour, then say whether seekless would help; the disk is not written
+  # Record a disk for an hour, then estimate the savings; nothing is written to the disk
   seekless advise /dev/sda --for 1h
 
 Exit code: 0 for every advice; 2 for bad input.")]
 pub(crate) struct Args {
-    /// The trace: PATH, FORMAT:PATH, or - for standard input; or a block device, which is then
-    /// recorded first
+    /// The trace: PATH, FORMAT:PATH, or - for standard input; or a block device, which the command
+    /// records first
     #[arg(
         value_name = "TRACE|DEVICE",
         default_value = "",
@@ -130,7 +130,11 @@ fn fleet(args: &Args, folder: &Path, others: Vec<DeviceSpec>) -> anyhow::Result<
         entries.map(|e| Ok(e?.path())).collect::<std::io::Result<_>>()?;
     traces.retain(|path| path.is_file());
     traces.sort();
-    ensure!(!traces.is_empty(), "{}: no file in it; expected one trace a disk", folder.display());
+    ensure!(
+        !traces.is_empty(),
+        "{}: the folder has no file; expected one trace file for each disk",
+        folder.display()
+    );
     let options = options(args, disk(args, false)?, others);
     let fleet = with_bar(|bar| {
         let progress = |read: usize| bar("simulating", read as u64, traces.len() as u64);
@@ -147,7 +151,7 @@ fn fleet(args: &Args, folder: &Path, others: Vec<DeviceSpec>) -> anyhow::Result<
     let error = fleet.disks.first().and_then(|disk| disk.error.as_deref());
     ensure!(
         fleet.failed < fleet.disks.len(),
-        "no trace has an answer; the first: {}",
+        "no trace gave a result; the first error: {}",
         error.unwrap_or_default()
     );
     Ok(())

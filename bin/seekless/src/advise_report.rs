@@ -17,7 +17,7 @@ pub(crate) fn report(advice: &Advice, command: &str) -> Report {
                 Verdict::Unsure => "unsure",
                 Verdict::NoGain => "no gain",
             },
-            advice.choice.map_or("none saves anything".to_owned(), |i| {
+            advice.choice.map_or("no policy saves anything".to_owned(), |i| {
                 let t = &advice.tried[i];
                 format!(
                     "{} saves {}, background work counted",
@@ -42,11 +42,11 @@ pub(crate) fn report(advice: &Advice, command: &str) -> Report {
         report = report.tile(Tile::new(
             "Left-out folds",
             percent(by.held_out(t)),
-            "saved where the choice had not looked",
+            "saved on folds that the choice did not use",
         ));
     }
     let saves = Figure::new("What each system saves", Basis::Modelled, bars(advice)).caption(
-        format!("Share of {} saved against the system as it is, background work counted; the whisker is the 90% range for the folds left out.", by.words()),
+        format!("Share of {} saved, compared with the present system, background work counted. The whisker is the 90% range for the folds left out.", by.words()),
     );
     let days = Figure::new("Fold by fold", Basis::Modelled, folds(advice)).caption(
         "Busy time of each fold of the trace, background work counted. Plans come from the folds before; the last folds were left out of the choice.",

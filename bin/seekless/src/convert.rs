@@ -10,7 +10,7 @@ use seekless_trace::{Converted, Source, Target};
 use serde_json::json;
 
 use seekless_cli::args::ReadArgs;
-use seekless_cli::near::did_you_mean;
+use seekless_cli::similar_names::did_you_mean;
 use seekless_cli::{output, signals};
 
 /// Convert a trace of any known format: to the native store (one Parquet file), fio, CSV or
@@ -21,8 +21,8 @@ use seekless_cli::{output, signals};
 /// docs/changing/trace-store.md lists its columns. docs/using/trace-formats.md says which data each
 /// other format loses. The output file is complete, or absent.
 ///
-/// With -o, several traces become one, in order of time. Each trace must be in order of time. Every
-/// device of every trace stays a device of its own. Traces of one format share their clock. If
+/// With -o, several traces become one, in order of time. Each trace must be in order of time. The
+/// output keeps the devices of different traces apart. Traces of one format use one clock. If
 /// formats differ, the times of each trace count from its first request.
 #[derive(Debug, clap::Args)]
 #[command(
@@ -87,7 +87,7 @@ fn ends(args: &Args) -> anyhow::Result<(&[String], Target)> {
         (None, [from @ .., to]) if from.len() == 1 => {
             Ok((from, target(to).map_err(|e| anyhow!("OUT '{to}': {e}"))?))
         }
-        (None, [only]) => bail!("no OUT for {only}: name the output behind the trace"),
+        (None, [only]) => bail!("{only} has no output: name the output after the trace"),
         (None, _) => bail!("to join several traces, name the output with -o OUT"),
     }
 }

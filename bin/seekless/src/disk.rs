@@ -67,7 +67,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             // As a comment, so that the output stays a valid description.
             break_even_s(&spec).map_or(Ok(()), |s| {
                 output::print(&format!(
-                    "\n# Break-even: resting instead of idling saves energy from {s:.1} s on."
+                    "\n# Break-even: stopping the platters saves energy in idle times above {s:.1} s."
                 ))
             })
         }

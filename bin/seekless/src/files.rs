@@ -36,20 +36,19 @@ pub(crate) enum Args {
     Check(offline::CheckArgs),
 }
 
-/// Mount a directory again, with small files that are used together kept side by side in a group
-/// store
+/// Mount a directory, and keep small files that are used together side by side in a group store
 ///
 /// DIR stays an ordinary directory of its file system. The mount learns from opened files which
-/// files are used together. These files move to the group store, a file or a device elsewhere, and
-/// back, while clients use them. Clients of MOUNTPOINT, which may be DIR itself, see all files
-/// unchanged. Without the mount, a grouped file looks empty in DIR: `seekless files unmount
-/// --return` moves every file back. Needs root, and a file system with file handles and trusted
-/// extended attributes, such as ext4, XFS or Btrfs. SIGINT or SIGTERM unmounts; see
-/// docs/believing/groups.md.
+/// files are used together. These files move to the group store and back, while clients use them.
+/// The group store is a file or a device elsewhere. Clients of MOUNTPOINT see all files unchanged;
+/// MOUNTPOINT may be DIR itself. Without the mount, a grouped file looks empty in DIR: `seekless
+/// files unmount --return` moves every file back. The command needs root, and a file system with
+/// file handles and trusted extended attributes, such as ext4, XFS or Btrfs. SIGINT or SIGTERM
+/// unmounts the directory. See docs/believing/groups.md.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  # Over itself: from now on seekless serves every file below /srv/www
+  # Mount point = directory: from now on seekless serves every file below /srv/www
   seekless files mount /srv/www /srv/www --store /var/lib/seekless/www.groups --create 1GiB
   seekless files status /srv/www
 
@@ -63,36 +62,36 @@ pub(crate) struct MountArgs {
     /// The group store, made by `seekless files format`; not below DIR
     #[arg(long, value_name = "FILE-or-DEVICE")]
     store: PathBuf,
-    /// Make the store as a file of this size, if it does not exist; it takes its space at once
+    /// If the store does not exist, make a file of this size; the file takes its space at once
     #[arg(long, value_name = "SIZE", value_parser = size)]
     create: Option<Bytes>,
     /// Memory for cached groups, beside the page cache of the host
     #[arg(long, value_parser = size, default_value = "64MiB")]
     cache: Bytes,
-    /// Form new groups after this number of requests; reads and writes that the kernel does by
-    /// itself do not count
+    /// Form new groups after this number of requests; reads and writes through the kernel's
+    /// passthrough do not count
     #[arg(long, value_name = "REQUESTS", default_value = "100000", value_parser = number::<u64>("requests", 1.., 100_000))]
     every: u64,
-    /// Form new groups also when no file was opened for this time; `none` switches this off
+    /// Also form new groups when no program has opened a file for this time; `none`: never for this
+    /// reason
     #[arg(long, value_name = "DURATION|none", default_value = "10m", value_parser = idle)]
     idle: Idle,
     /// The disk of DIR sleeps after this idle time, as set by `hdparm -S`. While the disk sleeps,
-    /// shuffles and unsynced changes wait, for ten minutes at most. While it turns, groups that are
-    /// likely to be read next are read ahead
+    /// shuffles and unsynced changes wait, for ten minutes at most. While the disk turns, seekless
+    /// reads ahead the groups that clients probably read next
     #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Energy")]
     sleep: Option<Duration>,
-    /// The model of DIR's disk, for its energy in `seekless files status`: a name from `seekless
-    /// disk list`, or a TOML file
+    /// Model of DIR's disk: a name from `seekless disk list`, or a TOML file; `seekless files
+    /// status` then shows the energy of the disk
     #[arg(long, value_name = "NAME", requires = "sleep", help_heading = "Energy")]
     disk: Option<String>,
-    /// Serve every read and write in this process, even where the kernel could read and write the
-    /// file by itself; slower
+    /// Use no passthrough of the kernel: this process serves every read and write; slower
     #[arg(long)]
     no_passthrough: bool,
-    /// Number of latest successors that are remembered for each file
+    /// Number of latest successors to remember for each file
     #[arg(long, value_name = "N", default_value = "10", value_parser = number::<u8>("successors", 1..=32, 10), help_heading = "Grouping")]
     window: u8,
-    /// Number of these successors that must be the same file, so that this file is predicted
+    /// Predict a file if at least this number of the remembered successors are this file
     #[arg(long, value_name = "N", default_value = "3", value_parser = number::<u8>("successors", 1..=32, 3), help_heading = "Grouping")]
     needed: u8,
     /// Minimum number of files in a group

@@ -25,8 +25,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser, Subcommand};
 use seekless_cli::{manual, output};
 
-/// Make a hard disk seek less: learn which data are read together, and answer reads from copies that
-/// lie side by side
+/// Make a hard disk seek less: learn which data are read together, and answer reads from copies
+/// that lie side by side
 #[derive(Debug, Parser)]
 #[command(name = "seekless", version, max_term_width = 100, after_help = help_end())]
 struct Cli {
@@ -72,8 +72,7 @@ Examples:
   seekless files unmount /srv/www"
     )]
     Files(files::Args),
-    /// Disks and other devices: the catalogue, a disk from measurements, a disk emulated in real
-    /// time
+    /// Models of disks and other devices: list, fit to measurements, compare, emulate in real time
     #[command(
         subcommand,
         after_help = "\
@@ -116,7 +115,7 @@ fn main() -> ExitCode {
     {
         let old = old.display();
         output::say(&format!(
-            "seekless: '{old}' is '{new}' today; `{new} --help` explains its arguments"
+            "seekless: the command '{old}' is now '{new}'; `{new} --help` explains its arguments"
         ));
         return ExitCode::from(2);
     }

@@ -1,7 +1,7 @@
 //! `seekless policies`: the learner's table of policies and their keys.
 
-use seekless_cli::near::did_you_mean;
 use seekless_cli::output;
+use seekless_cli::similar_names::did_you_mean;
 use seekless_learn::{KEYS, POLICIES, Policy, PolicyEntry, PolicyError, PolicyKey};
 use seekless_report::Table;
 use serde::Serialize;

@@ -38,11 +38,11 @@ const FOOTER: u64 = 16 << 10;
 
 /// Record the requests of a block device, with the programs that issue them
 ///
-/// Reads the kernel's block events through a tracefs instance of its own. Nothing is written to the
-/// device, and other users of tracing are not disturbed. The instance is removed at the end. TRACE
-/// is a Parquet file with a row for each request: time, operation, sectors, flags, thread and
-/// command. Needs root. Ends on SIGINT, SIGTERM or SIGHUP, or at a limit. TRACE is then complete,
-/// or absent.
+/// Reads the kernel's block events through a separate tracefs instance, and removes the instance
+/// at the end. Writes nothing to the device, and does not change the tracing of other programs.
+/// TRACE is a Parquet file with one row for each request: time, operation, sectors, flags, thread
+/// and command. Needs root. Ends on SIGINT, SIGTERM or SIGHUP, or at a limit. TRACE is then
+/// complete, or absent.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -67,10 +67,10 @@ pub(crate) struct Args {
     /// Replace TRACE if it exists
     #[arg(long)]
     force: bool,
-    /// What counts as a request: Q as it is queued, before merging; D as it is issued to the
-    /// driver, with the time until it completes
+    /// Event that counts as a request: Q: the request is queued, before merging; D: the request is
+    /// issued to the driver; D records the service time also
     #[arg(long, value_enum, default_value = "Q")]
-    event: Seen,
+    event: RequestEvent,
     /// Stop after this time: 90s, 10m, 1h, 1d
     #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Limits")]
     duration: Option<Duration>,
@@ -96,7 +96,7 @@ impl Args {
             device: device.into(),
             output: output.to_owned(),
             force: false,
-            event: Seen::Queued,
+            event: RequestEvent::Queued,
             duration: Some(duration),
             max_size: None,
             max_requests: None,
@@ -107,7 +107,7 @@ impl Args {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize)]
-enum Seen {
+enum RequestEvent {
     #[default]
     #[value(name = "Q", alias = "q")]
     #[serde(rename = "Q")]
@@ -139,13 +139,13 @@ enum Stopped {
 
 /// The counts, as JSON has them.
 #[derive(Clone, Debug, Default, Serialize)]
-struct Counts {
+struct RecordCounts {
     schema: &'static str,
     device: PathBuf,
     /// Kernel's name of the whole disk.
     disk: String,
     trace: PathBuf,
-    event: Seen,
+    event: RequestEvent,
     stopped_by: Option<Stopped>,
     requests: u64,
     reads: u64,
@@ -160,7 +160,7 @@ struct Counts {
     trace_bytes: u64,
 }
 
-impl Counts {
+impl RecordCounts {
     fn add(&mut self, record: &Record) {
         let bytes = record.request.extent.len.bytes().0;
         self.requests += 1;
@@ -189,16 +189,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     on_signal(&[SIGINT, SIGTERM, SIGHUP], move |_| send.send(()).is_ok())?;
     let config = Config {
         device: args.device.clone(),
-        issued: args.event == Seen::Issued,
+        issued: args.event == RequestEvent::Issued,
         buffer: args.buffer,
     };
-    let out = Out::create(to)?;
+    let out = TraceOutput::create(to)?;
     let mut recorder = Recorder::start(&config)?;
     output::say(&format!("recording {}", args.device.display()));
     let shared = out.lies_on(recorder.device().disk);
     if shared {
         output::say(&format!(
-            "{} lies on the disk that is recorded: the trace leaves out the writes of this program, but not those of the file system; a file on another disk gives a cleaner trace",
+            "{} is on the recorded disk: the trace omits the writes of this program, but contains those of its file system; to avoid them, name a file on another disk",
             to.display()
         ));
     }
@@ -207,7 +207,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     tell(args, &counts, &recorder)?;
     ensure!(
         !matches!(counts.stopped_by, Some(Stopped::SwitchedOff)),
-        "{}: ends where another program switched the recording off (`trace-cmd reset` does so)",
+        "{}: the trace is incomplete: another program switched the recording off (`trace-cmd reset` does so)",
         to.display()
     );
     Ok(())
@@ -219,23 +219,28 @@ struct Session {
     written: Arc<AtomicU64>,
     /// Requests since the store last wrote any out.
     unwritten: u64,
-    counts: Counts,
+    counts: RecordCounts,
     start: Instant,
 }
 
 impl Session {
-    fn new(args: &Args, out: Out, durably: bool, recorder: &Recorder) -> anyhow::Result<Self> {
+    fn new(
+        args: &Args,
+        out: TraceOutput,
+        durably: bool,
+        recorder: &Recorder,
+    ) -> anyhow::Result<Self> {
         let written = Arc::new(AtomicU64::new(0));
         let meter = Meter { out, written: Arc::clone(&written), durably };
         let to = BufWriter::with_capacity(1 << 20, meter);
         let writer = StoreWriter::new(to, &args.output, &args.device, recorder.info())?;
-        let counts = Counts {
+        let counts = RecordCounts {
             schema: "seekless.record/1",
             device: args.device.clone(),
             disk: recorder.device().disk_name.clone(),
             trace: args.output.clone(),
             event: args.event,
-            ..Counts::default()
+            ..RecordCounts::default()
         };
         Ok(Self { writer, written, unwritten: 0, counts, start: Instant::now() })
     }
@@ -246,7 +251,7 @@ impl Session {
         args: &Args,
         recorder: &mut Recorder,
         stop: &Receiver<()>,
-    ) -> anyhow::Result<Counts> {
+    ) -> anyhow::Result<RecordCounts> {
         let line = output::status_line();
         let mut looks = 0u32;
         let why = loop {
@@ -301,7 +306,7 @@ impl Session {
         }
     }
 
-    fn finish(mut self, args: &Args, recorder: &Recorder) -> anyhow::Result<Counts> {
+    fn finish(mut self, args: &Args, recorder: &Recorder) -> anyhow::Result<RecordCounts> {
         self.counts.lost_events = recorder.lost_events();
         self.counts.malformed_events = recorder.malformed().0;
         self.writer.lost_events(self.counts.lost_events);
@@ -330,12 +335,12 @@ impl Session {
 }
 
 /// The output: a file that gets its name when it is complete, or a pipe or a device.
-enum Out {
+enum TraceOutput {
     Whole(NamedTempFile),
     Special(File),
 }
 
-impl Out {
+impl TraceOutput {
     fn create(path: &Path) -> anyhow::Result<Self> {
         let cannot = || format!("{}: cannot be written", path.display());
         if path.metadata().is_ok_and(|m| !m.is_file()) {
@@ -366,7 +371,7 @@ impl Out {
 /// Counts written bytes. `durably`: this thread waits until the bytes are on the disk. The recorder
 /// leaves out writes of this thread, but not later writes of the kernel.
 struct Meter {
-    out: Out,
+    out: TraceOutput,
     written: Arc<AtomicU64>,
     durably: bool,
 }
@@ -387,7 +392,7 @@ impl Write for Meter {
 }
 
 /// Prints the final counts, and writes them as JSON if that was asked for.
-fn tell(args: &Args, counts: &Counts, recorder: &Recorder) -> anyhow::Result<()> {
+fn tell(args: &Args, counts: &RecordCounts, recorder: &Recorder) -> anyhow::Result<()> {
     let seconds = Duration::from_nanos(counts.duration_ns).as_secs_f64();
     let per_second = counts.requests as f64 / seconds.max(1e-9);
     output::say(&format!(

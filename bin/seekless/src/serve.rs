@@ -47,8 +47,8 @@ const TRY_EVERY: Duration = Duration::from_millis(200);
 /// Serve a disk image or block device, learn from its use, and lay out copies while it runs
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-SIGINT and SIGTERM stop the server: every write is durable then, and the area is saved. The server
-refuses while a file system is mounted from the volume, or a program has the volume open. SIGUSR1
+SIGINT and SIGTERM stop the server: all writes are durable then, and the area is saved. The server
+refuses to stop while a file system is mounted from the volume, or a program has it open. SIGUSR1
 makes a plan now. Without a formatted area, copies are in a temporary file.
 
 Examples:
@@ -125,7 +125,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "1h",
           help_heading = "Learning")]
     pub(crate) learn_every: Duration,
-    /// Learn process by process from the kernel's trace of this device, such as /dev/loop0
+    /// Learn from each process separately, by the kernel's trace of this device (/dev/loop0)
     #[arg(long, value_name = "DEVICE", help_heading = "Learning")]
     pub(crate) observe: Option<PathBuf>,
     /// Keep the learned state in this file, and start from it
@@ -139,7 +139,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "7d",
           help_heading = "Learning")]
     pub(crate) scrub: Duration,
-    /// Write-back: acknowledge writes in RAM; they are durable after this time, or a flush
+    /// Write-back: acknowledge writes in RAM; writes are durable after this time, or a flush
     #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Memory")]
     pub(crate) gather: Option<Duration>,
     /// Maximum memory of this server [default: a 64th of the machine's, at least 128MiB]
@@ -157,7 +157,7 @@ pub(crate) struct Args {
     /// A modelled disk under the volume, in real time: `seekless disk list`
     #[arg(long, value_name = "NAME[,speed=X]", help_heading = "Emulation")]
     pub(crate) disk: Option<Emulated>,
-    /// fcfs, sstf, look, clook, sptf, asptf, anticipatory or elevator
+    /// Of the disk: fcfs, sstf, look, clook, sptf, asptf, anticipatory or elevator
     #[arg(
         long,
         value_name = "NAME",
@@ -299,7 +299,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             .is_ok()
     });
     if let Err(why) = &control {
-        output::say(&format!("no control socket ({why}): only signals steer this server"));
+        output::say(&format!("no control socket ({why}): only signals control this server"));
     }
     let ended = move || drop(send.send(Event::Unmounted));
     // Nothing below may end a server whose device is in use.
@@ -313,7 +313,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let _ = tell(args, &report::announcement(args, &server, end.as_ref()));
     http.iter().for_each(|(_, place)| drop(tell(args, place)));
     let told =
-        Told { manager, streams: Streams::default(), lost: 0, fell_back: false, gone: false };
+        Reported { manager, streams: Streams::default(), lost: 0, fell_back: false, gone: false };
     let result = watch(args, &server, end, &events, told);
     drop(http);
     let (stats, operations) = stop(server)?;
@@ -351,7 +351,7 @@ fn watch(
     server: &ServerHandle,
     mut end: Option<HostEnd>,
     events: &Receiver<Event>,
-    mut told: Told,
+    mut told: Reported,
 ) -> anyhow::Result<()> {
     let line = output::status_line();
     let say = |text: &str| line.suspend(|| output::say(text));
@@ -378,10 +378,12 @@ fn watch(
                 end = None;
                 if args.nbd.is_empty() {
                     line.finish_and_clear();
-                    output::say("unmounted from outside, and nothing else is served: stopping");
+                    output::say(
+                        "another program unmounted the volume, and no other front end is left: stopping",
+                    );
                     return Ok(());
                 }
-                say("unmounted from outside; NBD is still served");
+                say("another program unmounted the volume; NBD clients are still served");
             }
             Ok(Event::Learn) => planning.ask(server, &say),
             Ok(Event::Unmounted) | Err(RecvTimeoutError::Timeout) => {}
@@ -416,7 +418,7 @@ fn force(server: &ServerHandle, end: Option<HostEnd>, reply: &StopReply) {
 }
 
 /// The service manager, and the last reported source of the learner's requests.
-struct Told {
+struct Reported {
     manager: Option<Manager>,
     streams: Streams,
     lost: u64,
@@ -424,7 +426,7 @@ struct Told {
     gone: bool,
 }
 
-impl Told {
+impl Reported {
     fn manager(&self, state: &str, status: &str) {
         if let Some(manager) = &self.manager {
             manager.tell(state, status);
@@ -445,7 +447,7 @@ impl Told {
         let gone = stats.area.trouble == Some(Trouble::Gone);
         if gone && !self.gone {
             say(&format!(
-                "DATA LOST unless the area comes back: {} of newest data are in the area alone, and it is gone; the volume is read-only",
+                "DATA LOST unless the area returns: {} of newest data are only in the area, and the area is gone; the volume is read-only",
                 Sectors(stats.area.dirty_sectors).bytes()
             ));
         }

@@ -18,11 +18,11 @@ use seekless_cli::output;
 
 /// Compare policies on a trace and a modelled disk: learn from its first part, measure the rest
 ///
-/// Every policy gets the same RAM and scheduler. `vanilla` leaves all data at home: it is the
-/// baseline. `adaptive` learns at each request how far to read ahead, and keeps a trail of copies.
-/// `clairvoyant` does the same, but knows the next 1,000 requests: it serves for comparison.
-/// `seekless policies` lists all policies and their settings. `--train 0%` measures the whole trace,
-/// from cold.
+/// Every policy gets the same RAM and scheduler. The baseline is `vanilla`: all data stay at home.
+/// `adaptive` learns at each request how far to read ahead, and keeps a trail of copies.
+/// `clairvoyant` does the same, but knows the next 1,000 requests: use this policy to compare only.
+/// `seekless policies` lists all policies and their settings. `--train 0%` measures the whole
+/// trace, from cold.
 ///
 /// Moving data is counted as background time and energy. All times and joules are modelled.
 #[derive(Debug, clap::Args)]
@@ -56,7 +56,7 @@ pub(crate) struct Args {
     /// for a trail 2GiB, or the space behind the trace]
     #[arg(long, value_parser = size)]
     optimized: Option<Bytes>,
-    /// With fs2, the share of the device that is free, if the trace has no discards; taken from
+    /// With fs2, the free share of the device, if the trace has no discards; the free space is at
     /// addresses that the trace never uses
     #[arg(long, value_name = "SHARE", value_parser = share, default_value = "40%")]
     free: f64,

@@ -91,8 +91,8 @@ pub(crate) fn adaptive_table(outcome: &Outcome) -> Option<Table> {
         .done();
     (!table.rows.is_empty()).then(|| {
         table.note(
-            "stood aside: disk time in which the guard let the policy do nothing; behind, at most: disk time behind \
-             vanilla within a day",
+            "stood aside: disk time while the guard stopped the policy; behind, at most: disk time above vanilla \
+             within a day",
         )
     })
 }
@@ -263,7 +263,7 @@ pub(crate) fn report(outcome: &Outcome, spec: &DeviceSpec, command: &str) -> Rep
                 )
                 .figure(
                     Figure::new("How long requests take", Basis::Modelled, response).caption(
-                        "Share of requests answered within a time; answers from RAM take none and stand at the left edge.",
+                        "Share of requests answered within a time; answers from RAM take no time: they are at the left edge.",
                     ),
                 ),
         )
@@ -274,7 +274,7 @@ pub(crate) fn report(outcome: &Outcome, spec: &DeviceSpec, command: &str) -> Rep
 /// The head's path under each policy.
 pub(crate) fn head_figure(outcome: &Outcome, spec: &DeviceSpec) -> Figure {
     Figure::new("Head position over time", Basis::Modelled, head(outcome, spec)).caption(
-        "Every disk I/O of each run at its first sector; the shaded band is the optimized area. Times start with the moving of data.",
+        "Every disk I/O of each run at its first sector; the shaded band is the optimized area. Time 0 is the start of the data moves.",
     )
 }
 

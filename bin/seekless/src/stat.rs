@@ -139,7 +139,7 @@ fn some_of(names: &[String]) -> String {
 fn memory(text: &str) -> Result<Bytes, String> {
     match size(text)? {
         bytes if bytes < MEMORY_MIN => {
-            Err(format!("{text} is less than {MEMORY_MIN}: estimates would say little"))
+            Err(format!("{text} is less than {MEMORY_MIN}, the minimum for useful estimates"))
         }
         bytes => Ok(bytes),
     }
@@ -147,14 +147,14 @@ fn memory(text: &str) -> Result<Bytes, String> {
 
 fn whole(text: &str) -> Result<Bytes, String> {
     match size(text)? {
-        Bytes(0) => Err("a size of nothing".to_owned()),
+        Bytes(0) => Err("a size of 0".to_owned()),
         bytes => Ok(bytes),
     }
 }
 
 fn day(text: &str) -> Result<Duration, String> {
     let ns = duration(text).ok().and_then(|d| u64::try_from(d.as_nanos()).ok());
-    let bad = || format!("'{text}' is no length of time: write 30s, 90m, 24h or 7d");
+    let bad = || format!("'{text}' is not a length of time: write 30s, 90m, 24h or 7d");
     ns.map(Duration).ok_or_else(bad)
 }
 

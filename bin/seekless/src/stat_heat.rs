@@ -60,7 +60,7 @@ pub(crate) fn table(fit: &Fit) -> Table {
         table.row([Cell::from((i + 1).to_string()), Cell::from(b.weight), Cell::from(b.sigma)])
     });
     table.note(format!(
-        "The largest error is {:.1} % of the accesses. On a disk that these data fill, in this order, seeks would be {:.0} % shorter than at random, modelled (docs/believing/clustering.md).",
+        "The largest error is {:.1} % of the accesses. If these data filled a disk in this order, seeks would be {:.0} % shorter than in random order, modelled (docs/believing/clustering.md).",
         fit.off_most * 100.0,
         fit.seek_shorter * 100.0
     ))

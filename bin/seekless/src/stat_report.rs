@@ -30,7 +30,7 @@ pub(crate) fn report(s: &Summary, memory: Bytes, top: usize, by: By, command: &s
         report = report.tile(Tile::new(label, unit.format(e.value, 3), note));
     }
     let [first, rest @ ..] = &stat_tables::all(s, top, by)[..] else { return report };
-    let mut asked = Section::new("What was asked for").table(first.clone());
+    let mut asked = Section::new("Requests by operation").table(first.clone());
     asked = asked.figure(rank_frequency(s)).figure(temperature(s)).figure(misses(s));
     report = report.section(asked);
     let mut place = Section::new("Where and when");
@@ -67,7 +67,7 @@ fn shape(s: &Summary) -> Section {
         Unit::Bytes,
         &[("seeks", &s.shape.seek_bytes)],
         512.0,
-        "From where a request ended to where the next of its device starts; sequential ones left out.",
+        "Distance from the end of a request to the start of the next request of its device, sequential requests left out.",
     ));
     if let Some(time) = &s.time {
         shape = shape.figure(cdf(
@@ -120,7 +120,7 @@ fn temperature(s: &Summary) -> Figure {
             .collect(),
     );
     Figure::new("How much the hottest pages take", Basis::Measured, plot)
-        .caption("Cumulative accesses over cumulative space touched; the clustering paper's Figure 1, by pages. Beside it the mixture of normal distributions that comes closest, as its section 4 has it.")
+        .caption("Cumulative accesses over cumulative accessed space: the clustering paper's Figure 1, by pages. The second curve is the closest mixture of normal distributions (section 4 of that paper).")
 }
 
 fn misses(s: &Summary) -> Figure {
@@ -139,8 +139,8 @@ fn misses(s: &Summary) -> Figure {
     let x = Axis::new("LRU cache", Unit::Bytes).log();
     let plot = line(x, Axis::new("accesses that miss", Unit::Share), series);
     Figure::new("What RAM would save", Basis::Measured, plot).caption(
-        "Page accesses that miss an LRU cache of this size which starts empty, reads and writes alike. The trace was recorded \
-         below a cache already.",
+        "Page accesses, reads and writes, that miss an LRU cache of this size. The cache starts empty. The trace was recorded \
+         below another cache.",
     )
 }
 
@@ -161,7 +161,7 @@ fn heat_map(heat: &Heat) -> Figure {
         values: heat.cells.iter().map(|n| *n as f64).collect(),
     };
     Figure::new(title, Basis::Measured, plot)
-        .caption("Reads and writes by where they start. Equal steps of shade are equal ratios, as in BORG's Figure 1.")
+        .caption("Reads and writes by their first address. Equal steps of shade are equal ratios, as in BORG's Figure 1.")
 }
 
 fn overlap(days: &seekless_trace::stats::Days) -> Figure {
@@ -180,7 +180,7 @@ fn overlap(days: &seekless_trace::stats::Days) -> Figure {
             series("top 20%, also top 20% of the one before", |d| d.top20_of_day_before),
         ],
     );
-    Figure::new("What a day has in common with others", Basis::Measured, plot)
+    Figure::new("Pages that a day shares with other days", Basis::Measured, plot)
         .caption("Days with requests; BORG's Figure 1, bottom row.")
 }
 

@@ -55,7 +55,7 @@ pub(crate) fn table1(s: &Summary) -> Table {
     let exact = || "exact".to_owned();
     let mut table = three("BORG's Table 1");
     if let Some(bytes) = t.size_bytes {
-        table = row(table, "size, as given", Unit::bytes(bytes), String::new());
+        table = row(table, "size, from --size", Unit::bytes(bytes), String::new());
     }
     table = row(
         table,
@@ -134,7 +134,8 @@ fn order(s: &Summary) -> Table {
     let shape = &s.shape;
     let columns = vec![Column::text(""), Column::number("of reads and writes", Unit::Share)];
     let mut table = Table::new("Order and alignment", columns);
-    table = table.row(["start where the one before ended".into(), shape.sequential_share.into()]);
+    table =
+        table.row(["start at the end of the request before".into(), shape.sequential_share.into()]);
     if let Some(share) = shape.sequential_in_process_share {
         table = table.row(["  within one process".into(), share.into()]);
     }
@@ -160,7 +161,7 @@ fn bursts(s: &Summary) -> Option<Table> {
 }
 
 fn reuse(s: &Summary) -> Table {
-    let mut table = three("Misses of an LRU cache of so much RAM");
+    let mut table = three("Misses of an LRU cache of this size");
     let doubling = |p: &&seekless_trace::stats::MissPoint| p.pages.is_power_of_two();
     let points: Vec<_> = s.reuse.curve.iter().filter(doubling).collect();
     // Every other doubling, from the largest on; first accesses have their own row.
@@ -212,7 +213,7 @@ fn persistence(s: &Summary) -> Option<Table> {
     };
     columns
         .extend(days.persistence.iter().map(|p| Column::number(name(p.days_later), Unit::Share)));
-    let mut table = Table::new("How heat lasts: share of accesses on active days to come", columns);
+    let mut table = Table::new("How heat lasts: share of accesses on later active days", columns);
     for space in shown {
         let at = |p: &seekless_trace::stats::Persistence| {
             p.curve.iter().find(|c| c.0 == space).map_or(Cell::Empty, |c| c.1.into())
@@ -279,7 +280,7 @@ pub(crate) fn finding(s: &Summary) -> String {
     let t = &s.table1;
     let percent = |x: f64| Unit::Share.format(x, 3);
     let mut text = format!(
-        "{} requests touch {}; a fifth of the pages takes {} of the accesses, and {} of the non-sequential \
+        "{} requests access {}; the hottest fifth of the pages gets {} of the accesses; {} of the non-sequential \
          accesses repeat.",
         Unit::count(s.trace.requests),
         Unit::Bytes.format(t.unique_bytes.value, 3),
@@ -289,7 +290,7 @@ pub(crate) fn finding(s: &Summary) -> String {
     let next = s.days.as_ref().and_then(|d| d.persistence.iter().find(|p| p.days_later == 1));
     if let Some(share) = next.and_then(|p| p.curve.iter().find(|c| c.0 == 0.2)) {
         text += &format!(
-            " The hottest fifth of a day's pages takes {} of the accesses of the next active day.",
+            " The hottest fifth of a day's pages gets {} of the accesses of the next active day.",
             percent(share.1)
         );
     }

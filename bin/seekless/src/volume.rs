@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 pub(crate) struct VolumeArgs {
     /// The served file or block device
     pub(crate) backing: PathBuf,
-    /// Its area, if it is not within the backing
+    /// The area of the volume, if the area is not within the backing
     #[arg(long, value_name = "FILE-or-DEVICE")]
     pub(crate) area: Option<PathBuf>,
 }

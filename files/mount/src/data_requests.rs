@@ -13,7 +13,7 @@ use seekless_block::StreamId;
 use seekless_store::FILE_BYTES_MAX;
 
 use crate::inode_handle::InodeHandle;
-use crate::mounted_dir::{Admitted, How, MountedDir, Open};
+use crate::mounted_dir::{Admitted, MountedDir, Open, OpenIntent};
 use crate::shuffle::Observed;
 use crate::underlying::write_at;
 
@@ -40,7 +40,7 @@ impl MountedDir {
         backing: impl FnOnce(&OwnedFd) -> std::io::Result<BackingId>,
     ) -> Result<Admitted, Errno> {
         let handle = self.handle(ino)?;
-        let (truncates, how) = (flags.contains(OFlags::TRUNC), How::of(flags));
+        let (truncates, how) = (flags.contains(OFlags::TRUNC), OpenIntent::of(flags));
         // The file must not move before it counts as open.
         let (_reading, _changing) = if truncates {
             (None, Some(self.groups.changing(&handle)))
@@ -130,8 +130,9 @@ impl MountedDir {
         let handle = self.handle(attributes.ino.0)?;
         self.observe_open(request, handle, 0);
         let _lock = self.groups.reading(&handle);
-        let admitted =
-            self.add_open(handle, fd, (false, How::of(flags)), |fd| self.pass_through(fd, backing));
+        let admitted = self.add_open(handle, fd, (false, OpenIntent::of(flags)), |fd| {
+            self.pass_through(fd, backing)
+        });
         Ok((attributes, generation, admitted))
     }
 

@@ -172,7 +172,7 @@ fn check_store(store: &Path, dir: &Path) -> Result<(), HostError> {
     }
     match (store.canonicalize(), dir.canonicalize()) {
         (Ok(store), Ok(dir)) if store.starts_with(&dir) => refuse(
-            "the group store is in the directory to be mounted: choose another place for the store",
+            "the group store is below the directory that is mounted: choose another place for the store",
         ),
         _ => Ok(()),
     }

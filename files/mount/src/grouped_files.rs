@@ -93,7 +93,7 @@ impl InodeRow for GroupedFile {
 
 /// Counters since the mount.
 #[derive(Debug, Default)]
-pub(crate) struct Counts {
+pub(crate) struct MountCounts {
     /// Files moved to the store.
     pub(crate) came: AtomicU64,
     /// Files moved back to the directory.
@@ -136,7 +136,7 @@ pub(crate) struct GroupedFiles {
     /// Files of the directory whose sync failed during a move. The host reports the loss of file
     /// pages once: the next sync by a client must fail instead.
     owed_errors: Mutex<FxHashSet<InodeHandle>>,
-    pub(crate) counts: Counts,
+    pub(crate) counts: MountCounts,
     pub(crate) renames: Renames,
     trouble: Mutex<Option<String>>,
 }

@@ -65,7 +65,7 @@ pub(super) struct Opens {
 
 /// How a client opens a file.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct How {
+pub(super) struct OpenIntent {
     pub(super) writes: bool,
     pub(super) executes: bool,
     /// Each write is durable when it ends: with O_DSYNC as after fdatasync (true), with O_SYNC as
@@ -73,7 +73,7 @@ pub(super) struct How {
     pub(super) syncs: Option<bool>,
 }
 
-impl How {
+impl OpenIntent {
     /// `__FMODE_EXEC`: the kernel sets this flag when it opens a program to execute it
     /// (Linux, include/linux/fs.h).
     const EXECUTES: OFlags = OFlags::from_bits_retain(0x20);
@@ -90,7 +90,7 @@ impl How {
 pub(super) struct Open {
     pub(super) handle: InodeHandle,
     pub(super) fd: OwnedFd,
-    pub(super) how: How,
+    pub(super) how: OpenIntent,
     _backing: Option<Arc<BackingId>>,
 }
 
@@ -317,7 +317,7 @@ impl MountedDir {
         &self,
         handle: InodeHandle,
         fd: OwnedFd,
-        (grouped, how): (bool, How),
+        (grouped, how): (bool, OpenIntent),
         backing: impl FnOnce(&OwnedFd) -> Option<BackingId>,
     ) -> Admitted {
         let backing = {

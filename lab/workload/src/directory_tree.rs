@@ -22,7 +22,7 @@ pub(crate) struct Tree {
     pub(crate) there: Vec<bool>,
 }
 
-struct Grower<'a> {
+struct TreeBuilder<'a> {
     spec: &'a FileSetSpec,
     chance: SeededRandom,
     tree: Tree,
@@ -39,7 +39,7 @@ impl Tree {
             sizes: Vec::with_capacity(files),
             there: Vec::with_capacity(files),
         };
-        let mut grower = Grower { spec, chance: SeededRandom::new(seed, 2 * purpose), tree };
+        let mut grower = TreeBuilder { spec, chance: SeededRandom::new(seed, 2 * purpose), tree };
         // Adds folders to the first level until all files have a place.
         while grower.tree.sizes.len() < files {
             grower.folder("", 2);
@@ -63,7 +63,7 @@ impl Tree {
     }
 }
 
-impl Grower<'_> {
+impl TreeBuilder<'_> {
     fn folder(&mut self, above: &str, depth: usize) {
         let path = format!("{above}{:08}/", self.tree.folders.len() + 1);
         self.tree.folders.push(path.clone());

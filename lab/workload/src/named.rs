@@ -15,7 +15,7 @@ pub enum NamedError {
     Unknown { name: String, known: String },
     #[error("cannot read {}", path.display())]
     Read { path: PathBuf, source: io::Error },
-    #[error("{} is no text", .0.display())]
+    #[error("{} is not a text file", .0.display())]
     NoText(PathBuf),
     #[error(transparent)]
     Text(#[from] TextError),

@@ -13,7 +13,7 @@ use crate::advise_commands::{Yearly, commands, yearly};
 use crate::candidates::{check, systems};
 use crate::error::StudyError;
 use crate::estimate::{Gain, saved};
-use crate::lap::Lap;
+use crate::fold_costs::FoldCosts;
 use crate::outcome::{Day, TraceFacts};
 use crate::rolling::{Rolled, RollingOptions, RollingStage, roll};
 use crate::system::{Host, System};
@@ -33,7 +33,7 @@ pub enum RankedBy {
 
 impl RankedBy {
     /// The cost of this fold, background work counted.
-    pub(crate) fn cost(self, lap: &Lap) -> f64 {
+    pub(crate) fn cost(self, lap: &FoldCosts) -> f64 {
         match self {
             Self::Time => lap.all_busy_s(),
             Self::Money => lap.operations_usd,
@@ -144,9 +144,9 @@ pub struct Tried {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held_out_saves_usd: Option<f64>,
     /// Over all folds but the first.
-    pub total: Lap,
+    pub total: FoldCosts,
     /// Fold by fold, the first included.
-    pub laps: Vec<Lap>,
+    pub laps: Vec<FoldCosts>,
     /// Day by day, under a guard.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub days: Vec<Day>,
@@ -240,7 +240,7 @@ pub(crate) fn chooses(folds: usize) -> (Range<usize>, usize) {
 
 /// Savings against the first system, over the folds that choose and over the held-out folds.
 pub(crate) struct Scale<'a> {
-    base: &'a [Lap],
+    base: &'a [FoldCosts],
     /// The folds that choose.
     pub(crate) chooses: Range<usize>,
     held_out: usize,
@@ -248,27 +248,28 @@ pub(crate) struct Scale<'a> {
 }
 
 impl<'a> Scale<'a> {
-    pub(crate) fn new(base: &'a [Lap], by: RankedBy) -> Self {
+    pub(crate) fn new(base: &'a [FoldCosts], by: RankedBy) -> Self {
         let (chooses, held_out) = chooses(base.len());
         Self { base, chooses, held_out, by }
     }
 
     /// Savings over the folds that choose, with the range for the held-out folds.
-    pub(crate) fn estimate(&self, laps: &[Lap], of: fn(&Lap) -> f64) -> Gain {
-        let cost = |laps: &[Lap]| laps[self.chooses.clone()].iter().map(of).collect::<Vec<f64>>();
+    pub(crate) fn estimate(&self, laps: &[FoldCosts], of: fn(&FoldCosts) -> f64) -> Gain {
+        let cost =
+            |laps: &[FoldCosts]| laps[self.chooses.clone()].iter().map(of).collect::<Vec<f64>>();
         Gain::estimate(&cost(self.base), &cost(laps), self.held_out.max(1))
     }
 
     /// Savings over the held-out folds.
-    pub(crate) fn left_out(&self, laps: &[Lap], of: fn(&Lap) -> f64) -> f64 {
-        let sum = |laps: &[Lap]| laps[self.chooses.end..].iter().map(of).sum();
+    pub(crate) fn left_out(&self, laps: &[FoldCosts], of: fn(&FoldCosts) -> f64) -> f64 {
+        let sum = |laps: &[FoldCosts]| laps[self.chooses.end..].iter().map(of).sum();
         saved(sum(self.base), sum(laps))
     }
 
-    fn tried(&self, system: &System, change: Change, laps: &[Lap], days: Vec<Day>) -> Tried {
-        let busy: fn(&Lap) -> f64 = Lap::all_busy_s;
-        let joules: fn(&Lap) -> f64 = |lap| lap.joules;
-        let usd: fn(&Lap) -> f64 = |lap| lap.operations_usd;
+    fn tried(&self, system: &System, change: Change, laps: &[FoldCosts], days: Vec<Day>) -> Tried {
+        let busy: fn(&FoldCosts) -> f64 = FoldCosts::all_busy_s;
+        let joules: fn(&FoldCosts) -> f64 = |lap| lap.joules;
+        let usd: fn(&FoldCosts) -> f64 = |lap| lap.operations_usd;
         let billed = self.by == RankedBy::Money && system.disk.priced().is_some();
         Tried {
             system: system.name.clone(),
@@ -286,7 +287,7 @@ impl<'a> Scale<'a> {
             held_out_saves_busy: self.left_out(laps, busy),
             held_out_saves_energy: self.left_out(laps, joules),
             held_out_saves_usd: billed.then(|| self.left_out(laps, usd)),
-            total: Lap::sum(&laps[1..]),
+            total: FoldCosts::sum(&laps[1..]),
             laps: laps.to_vec(),
         }
     }

@@ -96,11 +96,11 @@ pub(crate) fn else_would(advice: &Advice) -> Option<String> {
         return None;
     }
     Some(if advice.ranked_by == RankedBy::Money {
-        "Nothing that was tried saves operations: no request repeats where a policy could learn it. More RAM than was tried (--cache) would.".to_owned()
+        "No candidate saves operations: no request repeats in a way that a policy can learn. More RAM than was tried (--cache) would save some.".to_owned()
     } else if advice.positioning_share < 0.5 {
-        "Nothing that was tried helps: the disk spends its time in transfer. Only a device that transfers faster would; name some with --or.".to_owned()
+        "No candidate helps: the disk spends its time in transfer. Only a device with faster transfer would help; name such devices with --or.".to_owned()
     } else {
-        "Nothing that was tried helps: no request repeats where the disk could learn it. More RAM than was tried (--cache), or a device without seeks (--or) would.".to_owned()
+        "No candidate helps: no request repeats in a way that a policy can learn. More RAM than was tried (--cache), or a device without seeks (--or) would help.".to_owned()
     })
 }
 

@@ -22,7 +22,7 @@ pub(crate) fn sentences(advice: &Advice) -> Vec<String> {
     let now = &advice.tried[0].total;
     if now.busy_s <= 0.0 {
         out.push(
-            "The disk is almost idle, because RAM answers everything: nothing can be gained."
+            "The disk is almost idle, because RAM answers the requests: nothing can be gained."
                 .into(),
         );
         return out;
@@ -103,7 +103,7 @@ fn found(advice: &Advice, chosen: Option<&Tried>, folds: &str) -> Vec<String> {
             ));
             if advice.held_out_folds > 0 {
                 out.push(format!(
-                    "On {folds}, which the choice did not see, it saved {}.",
+                    "On {folds}, which the choice did not use, it saved {}.",
                     percent(by.held_out(t))
                 ));
             } else {

@@ -51,22 +51,22 @@ impl Days {
 
 /// Where folds begin.
 #[derive(Clone, Debug)]
-pub(crate) struct Cut {
+pub(crate) struct FoldCuts {
     pub(crate) folds: Vec<Fold>,
-    by: By,
+    by: FoldBy,
     /// The first fold trains the policies, and is not served.
     pub(crate) trains: bool,
 }
 
 #[derive(Clone, Debug)]
-enum By {
+enum FoldBy {
     /// First day of each fold.
     Day(Vec<u64>),
     /// First request of each fold.
     Index(Vec<u64>),
 }
 
-impl Cut {
+impl FoldCuts {
     /// At most `most` folds of nearly equal length: of whole days if there are enough days, else of
     /// requests.
     pub(crate) fn folds(facts: &TraceFacts, days: &Days, most: u32) -> Self {
@@ -84,7 +84,7 @@ impl Cut {
                     days: run.len() as u64,
                 });
             }
-            return Self { folds, by: By::Day(starts), trains: false };
+            return Self { folds, by: FoldBy::Day(starts), trains: false };
         }
         let total = facts.requests;
         let count = (most as u64).min(total);
@@ -94,7 +94,7 @@ impl Cut {
         let ends = starts.iter().skip(1).copied().chain([total]);
         let folds =
             starts.iter().zip(ends).map(|(&s, e)| Fold { requests: e - s, days: 0 }).collect();
-        Self { folds, by: By::Index(starts), trains: false }
+        Self { folds, by: FoldBy::Index(starts), trains: false }
     }
 
     /// Two folds: the first has `share` of the days if the trace has at least two days, else of the
@@ -106,10 +106,10 @@ impl Cut {
             let take = ((counted as f64 * share).round() as usize).clamp(1, counted - 1);
             let train = days.0.values().take(take).sum();
             let first = days.0.keys().nth(take).copied().unwrap_or(u64::MAX);
-            (By::Day(vec![0, first]), train, take as u64)
+            (FoldBy::Day(vec![0, first]), train, take as u64)
         } else {
             let train = ((total as f64 * share).floor() as u64).min(total);
-            (By::Index(vec![0, train]), train, 0)
+            (FoldBy::Index(vec![0, train]), train, 0)
         };
         let split = Split {
             by: if by_days { "days" } else { "requests" }.to_owned(),
@@ -133,8 +133,8 @@ impl Cut {
     /// The fold of request `index`, on `day`.
     pub(crate) fn fold(&self, index: u64, day: u64) -> usize {
         let (starts, at) = match &self.by {
-            By::Day(starts) => (starts, day),
-            By::Index(starts) => (starts, index),
+            FoldBy::Day(starts) => (starts, day),
+            FoldBy::Index(starts) => (starts, index),
         };
         starts.partition_point(|&s| s <= at).saturating_sub(1)
     }
@@ -148,19 +148,19 @@ mod tests {
     fn days_are_never_torn_and_every_request_has_a_fold() {
         let days = Days(BTreeMap::from([(3, 10), (4, 20), (7, 30), (8, 40), (11, 50)]));
         let facts = TraceFacts { requests: 150, days: 5, ..TraceFacts::default() };
-        let cut = Cut::folds(&facts, &days, 2);
+        let cut = FoldCuts::folds(&facts, &days, 2);
         // Five active days in two folds: two and three.
         assert_eq!(cut.folds, [Fold { requests: 30, days: 2 }, Fold { requests: 120, days: 3 }]);
         assert_eq!([0, 3, 6, 7, 11, 99].map(|d| cut.fold(0, d)), [0, 0, 0, 1, 1, 1]);
-        assert_eq!(Cut::folds(&facts, &days, 100).folds.len(), 5);
+        assert_eq!(FoldCuts::folds(&facts, &days, 100).folds.len(), 5);
         // Half of five days is three; of one day, or none, it is one.
         for (share, requests, days_of) in [(0.5, 60, 3), (0.01, 10, 1), (0.99, 100, 4)] {
-            let (cut, split) = Cut::train(&facts, &days, share);
+            let (cut, split) = FoldCuts::train(&facts, &days, share);
             assert_eq!((split.train_requests, split.train_days), (requests, days_of));
             assert_eq!(cut.fold(0, 3), 0);
             assert_eq!((cut.fold(0, 11), cut.trains, split.by.as_str()), (1, true, "days"));
         }
-        let (_, all) = Cut::train(&facts, &days, 1.0);
+        let (_, all) = FoldCuts::train(&facts, &days, 1.0);
         assert_eq!((all.measured_requests, all.by.as_str()), (0, "requests"));
     }
 
@@ -168,15 +168,15 @@ mod tests {
     fn a_trace_of_one_day_is_cut_by_requests() {
         let days = Days(BTreeMap::from([(0, 7)]));
         let facts = TraceFacts { requests: 7, ..TraceFacts::default() };
-        let cut = Cut::folds(&facts, &days, 3);
+        let cut = FoldCuts::folds(&facts, &days, 3);
         assert_eq!(cut.folds.iter().map(|f| f.requests).collect::<Vec<_>>(), [2, 2, 3]);
         assert_eq!([0, 1, 2, 3, 4, 6].map(|i| cut.fold(i, 0)), [0, 0, 1, 1, 2, 2]);
         let few = TraceFacts { requests: 1, ..TraceFacts::default() };
-        assert_eq!(Cut::folds(&few, &Days::default(), 8).folds.len(), 1);
-        let (cut, split) = Cut::train(&facts, &days, 0.5);
+        assert_eq!(FoldCuts::folds(&few, &Days::default(), 8).folds.len(), 1);
+        let (cut, split) = FoldCuts::train(&facts, &days, 0.5);
         assert_eq!((split.train_requests, split.measured_requests), (3, 4));
         assert_eq!([0, 2, 3, 6].map(|i| cut.fold(i, 0)), [0, 0, 1, 1]);
-        let (cut, _) = Cut::train(&facts, &days, 0.0);
+        let (cut, _) = FoldCuts::train(&facts, &days, 0.0);
         assert_eq!(cut.fold(0, 0), 1, "nothing is learned from");
     }
 }

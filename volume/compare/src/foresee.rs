@@ -9,7 +9,7 @@ use seekless_learn::{AreaAt, Policy, PolicyName};
 
 use crate::error::StudyError;
 use crate::replicas::Touched;
-use crate::rolling::{AssumedFree, Learners, RollingStage, Tell, Trip, area_of};
+use crate::rolling::{AssumedFree, FoldedTrace, Learners, RollingStage, Tell, area_of};
 use crate::system::System;
 
 /// Facts known before the first request is served.
@@ -33,7 +33,7 @@ fn learns_place(policy: &Policy) -> bool {
 
 /// Reads the trace once, as far as any system needs it.
 pub(crate) fn foresee(
-    trip: &Trip<'_>,
+    trip: &FoldedTrace<'_>,
     systems: &[System],
     progress: Tell<'_>,
 ) -> Result<Foreseen, StudyError> {

@@ -15,9 +15,9 @@ use seekless_sim::Replay;
 use seekless_trace::{OpenOptions, Progress, Reader, Source};
 
 use crate::error::StudyError;
-use crate::folds::{Cut, Cutting, Days, Fold, day_of};
+use crate::fold_costs::FoldCosts;
+use crate::folds::{Cutting, Days, Fold, FoldCuts, day_of};
 use crate::foresee::foresee;
-use crate::lap::Lap;
 use crate::outcome::{Split, TraceFacts};
 use crate::scan::Scan;
 use crate::system::System;
@@ -94,7 +94,7 @@ pub(crate) struct Rolled {
 
 impl Rolled {
     /// By system, then by fold. Learning systems serve the first fold without a plan.
-    pub(crate) fn laps(&self) -> Vec<Vec<Lap>> {
+    pub(crate) fn laps(&self) -> Vec<Vec<FoldCosts>> {
         self.runs.iter().map(Running::costs).collect()
     }
 
@@ -121,9 +121,9 @@ pub(crate) fn roll(
         Cutting::Folds(_) if scan.facts.requests < REQUESTS_MIN => {
             return Err(StudyError::TooShort { path, requests: scan.facts.requests });
         }
-        Cutting::Folds(most) => (Cut::folds(&scan.facts, &days, most), None),
+        Cutting::Folds(most) => (FoldCuts::folds(&scan.facts, &days, most), None),
         Cutting::Train(share) => {
-            let (cut, split) = Cut::train(&scan.facts, &days, share);
+            let (cut, split) = FoldCuts::train(&scan.facts, &days, share);
             if split.measured_requests == 0 {
                 return Err(StudyError::NothingMeasured { requests: scan.facts.requests });
             }
@@ -131,7 +131,7 @@ pub(crate) fn roll(
         }
     };
     let mut notes = std::mem::take(&mut scan.notes);
-    let trip = Trip { source, options, scan, cut, first_day: days.first() };
+    let trip = FoldedTrace { source, options, scan, cut, first_day: days.first() };
     let systems = systems(&trip.scan.facts, trip.scan.capacity);
     systems.iter().try_for_each(|system| system.check_fits(&trip.scan, &path))?;
 
@@ -146,10 +146,10 @@ pub(crate) fn roll(
     };
     let runs = systems.iter().enumerate().map(begin).collect::<Result<Vec<_>, _>>()?;
     let learners = Learners::of(&trip, &systems, |_| true);
-    let march = March { trip: &trip, runs, learners, batch: Vec::new(), fold: 0 };
+    let march = SystemsReplay { trip: &trip, runs, learners, batch: Vec::new(), fold: 0 };
     let runs = march.run(progress)?;
     notes.extend(runs.iter().filter_map(Running::note));
-    let Trip { scan, cut, .. } = trip;
+    let FoldedTrace { scan, cut, .. } = trip;
     Ok((systems, Rolled { trace: scan.facts, folds: cut.folds, split, replay, notes, runs }))
 }
 
@@ -189,17 +189,17 @@ fn possible(asked: Replay, scan: &Scan, notes: &mut Vec<String>) -> Replay {
 }
 
 /// A trace, and how to read it.
-pub(crate) struct Trip<'a> {
+pub(crate) struct FoldedTrace<'a> {
     source: &'a Source,
     pub(crate) options: &'a RollingOptions,
     pub(crate) scan: Scan,
-    pub(crate) cut: Cut,
+    pub(crate) cut: FoldCuts,
     first_day: u64,
 }
 
 /// One request of the trace.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stop {
+pub(crate) struct FoldedRequest {
     pub(crate) index: u64,
     pub(crate) fold: usize,
     pub(crate) day: u64,
@@ -208,11 +208,11 @@ pub(crate) struct Stop {
     pub(crate) request: Request,
 }
 
-impl Trip<'_> {
+impl FoldedTrace<'_> {
     /// Calls `each` for every wanted request of the trace, in order, until `each` breaks.
     pub(crate) fn each(
         &self,
-        mut each: impl FnMut(&Reader, Stop) -> Result<ControlFlow<()>, StudyError>,
+        mut each: impl FnMut(&Reader, FoldedRequest) -> Result<ControlFlow<()>, StudyError>,
     ) -> Result<(), StudyError> {
         let mut reader = self.source.open(&self.options.open)?;
         let (mut index, mut fold, mut day) = (0, 0, 0);
@@ -223,7 +223,7 @@ impl Trip<'_> {
             day = day_of(&record, has_days).max(day);
             fold = self.cut.fold(index, day).max(fold);
             let now = SimTime((day.saturating_sub(self.first_day)).saturating_mul(DAY.0));
-            if each(&reader, Stop { index, fold, day, now, request })?.is_break() {
+            if each(&reader, FoldedRequest { index, fold, day, now, request })?.is_break() {
                 break;
             }
             index += 1;
@@ -238,7 +238,11 @@ pub(crate) struct Learners(Vec<((Training, Streams), Learner)>);
 
 impl Learners {
     /// For the systems whose policy plans from earlier requests.
-    pub(crate) fn of(trip: &Trip<'_>, systems: &[System], which: impl Fn(&Policy) -> bool) -> Self {
+    pub(crate) fn of(
+        trip: &FoldedTrace<'_>,
+        systems: &[System],
+        which: impl Fn(&Policy) -> bool,
+    ) -> Self {
         let mut all = Self(Vec::new());
         for policy in systems.iter().filter_map(System::policy) {
             let is_told = !policy.adapts() && !policy.replicates();
@@ -250,7 +254,7 @@ impl Learners {
         all
     }
 
-    fn new_learner(trip: &Trip<'_>, policy: Policy) -> Learner {
+    fn new_learner(trip: &FoldedTrace<'_>, policy: Policy) -> Learner {
         let shape = VolumeShape {
             capacity: trip.scan.capacity,
             grid: trip.scan.grid,
@@ -264,7 +268,7 @@ impl Learners {
         Learner::new(policy, shape)
     }
 
-    pub(crate) fn observe(&mut self, stop: &Stop) {
+    pub(crate) fn observe(&mut self, stop: &FoldedRequest) {
         self.0.iter_mut().for_each(|(_, learner)| learner.observe(stop.now, &stop.request));
     }
 
@@ -276,15 +280,15 @@ impl Learners {
 }
 
 /// All systems on their way through the trace.
-struct March<'a, 'b> {
-    trip: &'a Trip<'b>,
+struct SystemsReplay<'a, 'b> {
+    trip: &'a FoldedTrace<'b>,
     runs: Vec<Running>,
     learners: Learners,
     batch: Vec<Timed>,
     fold: usize,
 }
 
-impl March<'_, '_> {
+impl SystemsReplay<'_, '_> {
     fn run(mut self, progress: Tell<'_>) -> Result<Vec<Running>, StudyError> {
         let trip = self.trip;
         let (trains, last) = (trip.cut.trains, trip.cut.last());
@@ -300,7 +304,7 @@ impl March<'_, '_> {
             }
             let trains = trains && stop.fold == 0;
             if !trains || takes_training {
-                let Stop { request, day, now, .. } = stop;
+                let FoldedRequest { request, day, now, .. } = stop;
                 self.batch.push(Timed { request, day, now, trains });
             }
             if self.batch.len() == BATCH {
@@ -350,7 +354,7 @@ impl March<'_, '_> {
     }
 
     /// Systems with a plan due plan again.
-    fn begin_fold(&mut self, stop: &Stop) -> Result<(), StudyError> {
+    fn begin_fold(&mut self, stop: &FoldedRequest) -> Result<(), StudyError> {
         let was_first = self.fold == 0;
         self.fold = stop.fold;
         for run in &mut self.runs {

@@ -130,7 +130,7 @@ fn unknown(key: &str) -> String {
         .filter(|(similar, _)| *similar >= NEAR)
         .max_by(|a, b| a.0.total_cmp(&b.0));
     let hint = near.map_or(String::new(), |(_, known)| format!(" Did you mean '{known}'?"));
-    format!("'{key}' is no option that can be set.{hint} The options are {}", KEYS.join(", "))
+    format!("'{key}' is not an option that can be set.{hint} The options are {}", KEYS.join(", "))
 }
 
 /// One option of a grid, and its values.

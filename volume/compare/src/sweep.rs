@@ -33,7 +33,8 @@ pub fn sweep(
     let Some(first) = cells.first() else { return Ok(Vec::new()) };
     let open = first.options.rolling.open;
     let held = source.hold(&open, &mut |at| progress(RollingStage::Scan, at))?;
-    let work = Work { source: &held, cells, next: AtomicUsize::new(0), done: AtomicU64::new(0) };
+    let work =
+        SweepWork { source: &held, cells, next: AtomicUsize::new(0), done: AtomicU64::new(0) };
     let (send, receive) = channel();
     let mut outcomes: Vec<_> = cells.iter().map(|_| None).collect();
     std::thread::scope(|scope| {
@@ -59,7 +60,7 @@ pub fn sweep(
     outcomes.into_iter().flatten().collect()
 }
 
-struct Work<'a> {
+struct SweepWork<'a> {
     source: &'a Source,
     cells: &'a [Cell],
     next: AtomicUsize,
@@ -69,7 +70,7 @@ struct Work<'a> {
 
 type Answer = (usize, Result<Outcome, StudyError>);
 
-impl Work<'_> {
+impl SweepWork<'_> {
     fn run(&self, threads: Option<NonZero<usize>>, send: &Sender<Answer>) {
         loop {
             let index = self.next.fetch_add(1, Ordering::Relaxed);

@@ -13,8 +13,8 @@ use crate::advise::{RankedBy, Scale, chooses};
 use crate::candidates::{STEP, check_plans};
 use crate::error::StudyError;
 use crate::estimate::{Gain, saved};
+use crate::fold_costs::FoldCosts;
 use crate::folds::Cutting;
-use crate::lap::Lap;
 use crate::outcome::TraceFacts;
 use crate::rolling::{Rolled, RollingOptions, RollingStage, roll};
 use crate::system::{Host, Learning, System};
@@ -80,7 +80,7 @@ pub struct Tuning {
     /// Disk time over the held-out folds, with moving counted.
     pub held_out_saves_busy: f64,
     /// Over all folds but the first.
-    pub total: Lap,
+    pub total: FoldCosts,
 }
 
 /// One parameter varied, the others fixed: a panel of Figure 12.
@@ -299,15 +299,16 @@ fn system(options: &TuneOptions, setting: Option<Setting>) -> System {
     options.host.system(name, learning)
 }
 
-fn tuning(setting: Setting, base: &[Lap], laps: &[Lap]) -> Tuning {
+fn tuning(setting: Setting, base: &[FoldCosts], laps: &[FoldCosts]) -> Tuning {
     let scale = Scale::new(base, RankedBy::Time);
-    let foreground = |laps: &[Lap]| laps[scale.chooses.clone()].iter().map(|lap| lap.busy_s).sum();
+    let foreground =
+        |laps: &[FoldCosts]| laps[scale.chooses.clone()].iter().map(|lap| lap.busy_s).sum();
     Tuning {
         setting,
-        saves_busy: scale.estimate(laps, Lap::all_busy_s),
+        saves_busy: scale.estimate(laps, FoldCosts::all_busy_s),
         saves_foreground: saved(foreground(base), foreground(laps)),
-        held_out_saves_busy: scale.left_out(laps, Lap::all_busy_s),
-        total: Lap::sum(&laps[1..]),
+        held_out_saves_busy: scale.left_out(laps, FoldCosts::all_busy_s),
+        total: FoldCosts::sum(&laps[1..]),
     }
 }
 
@@ -329,7 +330,7 @@ mod tests {
 
     #[test]
     fn the_first_of_equals_is_the_best() {
-        let lap = |busy_s| Lap { busy_s, ..Lap::default() };
+        let lap = |busy_s| FoldCosts { busy_s, ..FoldCosts::default() };
         let base = vec![lap(10.0); 5];
         let point = |busy: f64| {
             let setting =

@@ -13,9 +13,7 @@ const RAM_MAX: Bytes = Bytes(64 << 30);
 /// A size of modelled RAM.
 pub fn ram(text: &str) -> Result<Bytes, String> {
     match size(text)? {
-        bytes if bytes > RAM_MAX => {
-            Err(format!("{text} is more than {RAM_MAX}, the most there is"))
-        }
+        bytes if bytes > RAM_MAX => Err(format!("{text} is more than {RAM_MAX}, the maximum")),
         bytes => Ok(bytes),
     }
 }
@@ -25,7 +23,7 @@ pub fn share(text: &str) -> Result<f64, String> {
     let (digits, factor) = text.strip_suffix('%').map_or((text, 1.0), |d| (d, 0.01));
     match digits.trim().parse::<f64>() {
         Ok(value) if (0.0..=1.0).contains(&(value * factor)) => Ok(value * factor),
-        _ => Err(format!("'{text}' is no share: expected 0% to 100%, for example 50% or 0.5")),
+        _ => Err(format!("'{text}' is not a share: expected 0% to 100%, for example 50% or 0.5")),
     }
 }
 
@@ -36,7 +34,7 @@ pub fn percent(text: &str) -> Result<u8, String> {
 
 /// A time with a unit, not zero.
 pub fn duration(text: &str) -> Result<std::time::Duration, String> {
-    let bad = || format!("'{text}' is no duration: write 90s, 15m, 1h or 1d; longer than none");
+    let bad = || format!("'{text}' is not a duration: write 90s, 15m, 1h or 1d; longer than 0");
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = match text.get(digits.len()..) {
         Some("ms") => 1,

@@ -9,7 +9,7 @@ use seekless_learn::{AreaAt, Foreseen, Guard, Plan, PlanConfig, Policy, PolicyNa
 use seekless_sim::{Guarded, Measured, Replay, SimConfig, SimError, Simulation};
 
 use crate::error::StudyError;
-use crate::lap::Lap;
+use crate::fold_costs::FoldCosts;
 use crate::outcome::Day;
 use crate::replicas::Replicating;
 use crate::scan::Scan;
@@ -256,8 +256,8 @@ impl Running {
     }
 
     /// Its costs, fold by fold.
-    pub(crate) fn costs(&self) -> Vec<Lap> {
-        self.laps.iter().map(|m| Lap::new(m, &self.spec)).collect()
+    pub(crate) fn costs(&self) -> Vec<FoldCosts> {
+        self.laps.iter().map(|m| FoldCosts::new(m, &self.spec)).collect()
     }
 
     /// The accounts by day, under a guard.

@@ -32,7 +32,7 @@ pub use area::guarding::{GuardStep, Guarding, in_guard_region};
 pub use area::proof::{HomeGuard, Proof};
 pub use background::Progress;
 pub use background::scrub::Scrubbed;
-pub(crate) use core::{Asked, Pending, SumFor};
 pub use core::{Engine, ram_pages};
+pub(crate) use core::{Pending, RequestOrigin, SumFor};
 pub use format::{PageSum, page_sum};
 pub use free_space::replicas::{Replicated, RoomFrom, RoomPart};

@@ -10,8 +10,8 @@ use seekless_block::{Bytes, Duration, Extent, Lba, Request, Sectors, SimTime, St
 use crate::days::Days;
 use crate::replication::StaticReplication;
 use crate::{
-    AccessGraph, Answered, Decoded, Pages, Plan, PlanConfig, Policy, PolicyName, Reach, Replica,
-    Replication, ReplicationConfig, Streams, next_plan,
+    AccessGraph, AnsweredReads, Decoded, Pages, Plan, PlanConfig, Policy, PolicyName, Reach,
+    Replica, Replication, ReplicationConfig, Streams, next_plan,
 };
 
 /// Most edges of an access graph: about 100 MB. A server needs this memory beside its cache.
@@ -53,7 +53,7 @@ pub struct ReplicaProgress {
     /// written.
     pub blocked: bool,
     /// The answers to clients' reads.
-    pub answered: Answered,
+    pub answered: AnsweredReads,
 }
 
 /// The space for replicas, and the pages that have one. Used only for a plan, as the answer may be
@@ -63,13 +63,13 @@ pub trait ReplicaSpace {
     fn progress(&self) -> ReplicaProgress;
     /// Free pages without replicas, in order.
     fn free(&self) -> Vec<Extent>;
-    /// Whether the page that begins at this sector needs no further replica: it has the most
-    /// allowed, or one near the hot region.
+    /// Whether the page that begins at this sector needs no more replicas: the page has the maximum
+    /// number, or a replica near the hot region.
     fn is_placed(&self, page: Lba, hot: Extent) -> bool;
 }
 
-/// Whether a page with replicas at these places needs no further one: it has `degree` replicas, or
-/// one near the hot region.
+/// Whether a page with replicas at these places needs no more: the page has `degree` replicas, or a
+/// replica near the hot region.
 pub fn needs_no_more(places: impl Iterator<Item = Lba>, hot: Extent, degree: u32) -> bool {
     let mut replicas = 0;
     places.into_iter().any(|place| {
@@ -91,7 +91,7 @@ pub enum Act {
 
 /// The observations, in the form that the policy plans from.
 #[derive(Clone, Debug)]
-enum Seen {
+enum Observations {
     Accesses(AccessGraph),
     Reads(Replication),
     AllReads(StaticReplication),
@@ -102,7 +102,7 @@ enum Seen {
 pub struct Learner {
     policy: Policy,
     volume: VolumeShape,
-    seen: Seen,
+    seen: Observations,
     days: Days,
     /// Time from one plan to the next; `None` plans only on request.
     every: Option<Duration>,
@@ -122,14 +122,18 @@ impl Learner {
             Replication::new(ReplicationConfig { most: volume.replicas, ..config })
         };
         let seen = match (policy.rule(), policy.name()) {
-            (Some(rule), _) => Seen::Reads(replication(rule)),
+            (Some(rule), _) => Observations::Reads(replication(rule)),
             (None, PolicyName::Fs2Static) => {
-                Seen::AllReads(StaticReplication::new(replication(Default::default())))
+                Observations::AllReads(StaticReplication::new(replication(Default::default())))
             }
             _ => {
                 let pages = Pages::new(volume.grid, volume.capacity);
                 let graph = AccessGraph::new(pages, volume.ram, EDGES_MAX);
-                Seen::Accesses(if policy.writes_in_place() { graph.with_writes() } else { graph })
+                Observations::Accesses(if policy.writes_in_place() {
+                    graph.with_writes()
+                } else {
+                    graph
+                })
             }
         };
         Self {
@@ -147,7 +151,7 @@ impl Learner {
     /// The same, with a graph of at most this number of edges.
     #[must_use]
     pub fn edges(mut self, most: usize) -> Self {
-        if let Seen::Accesses(graph) = &mut self.seen {
+        if let Observations::Accesses(graph) = &mut self.seen {
             graph.limit(most);
         }
         self
@@ -168,7 +172,7 @@ impl Learner {
     /// The same, with regions of this length for replicas. Replicas stand near the hottest region.
     #[must_use]
     pub fn region(mut self, region: Sectors) -> Self {
-        if let Seen::Reads(replication) = &mut self.seen {
+        if let Observations::Reads(replication) = &mut self.seen {
             replication.set_region(region);
         }
         self
@@ -181,7 +185,7 @@ impl Learner {
     /// If the saved data is about a volume of another size or with other pages. It is not used.
     pub fn recall(&mut self, known: Option<Decoded>) -> Result<(), OtherVolume> {
         self.saves = true;
-        if let (Some(known), Seen::Accesses(graph)) = (known, &mut self.seen) {
+        if let (Some(known), Observations::Accesses(graph)) = (known, &mut self.seen) {
             if known.graph.pages() != graph.pages() {
                 // Empty data is about no volume.
                 return if known.graph.vertex_count() == 0 { Ok(()) } else { Err(OtherVolume) };
@@ -209,16 +213,16 @@ impl Learner {
         };
         let request = Request { stream, ..*request };
         match &mut self.seen {
-            Seen::Accesses(graph) => graph.observe(&request),
-            Seen::Reads(replication) => replication.observe(&request),
-            Seen::AllReads(all) => all.observe(&request),
+            Observations::Accesses(graph) => graph.observe(&request),
+            Observations::Reads(replication) => replication.observe(&request),
+            Observations::AllReads(all) => all.observe(&request),
         }
     }
 
     /// Lets days end.
     fn age(&mut self, now: SimTime) {
         let ended = self.days.ended(now);
-        if let Seen::Accesses(graph) = &mut self.seen {
+        if let Observations::Accesses(graph) = &mut self.seen {
             for _ in 0..ended {
                 self.policy.training.day_ended(graph);
                 self.changed = true;
@@ -229,7 +233,7 @@ impl Learner {
     /// Whether it is time to plan.
     #[must_use]
     pub fn is_due(&self, now: SimTime) -> bool {
-        let enough = matches!(&self.seen, Seen::Reads(replication) if replication.is_due());
+        let enough = matches!(&self.seen, Observations::Reads(replication) if replication.is_due());
         self.every.is_some_and(|every| enough || now.since(self.planned_at) >= every)
     }
 
@@ -248,7 +252,7 @@ impl Learner {
     /// Plans now, from all observations.
     pub fn plan(&mut self, now: SimTime, state: &VolumeState<'_>) -> Vec<Act> {
         self.planned_at = now;
-        if !matches!(self.seen, Seen::Accesses(_)) {
+        if !matches!(self.seen, Observations::Accesses(_)) {
             return self.replicas(state.replicas).map(Act::Replicate).into_iter().collect();
         }
         self.age(now);
@@ -271,12 +275,12 @@ impl Learner {
             return None;
         }
         match &mut self.seen {
-            Seen::Accesses(_) => None,
-            Seen::Reads(replication) => {
+            Observations::Accesses(_) => None,
+            Observations::Reads(replication) => {
                 let hot = replication.hot_region().unwrap_or_default();
                 Some(replication.plan(free, |page| space.is_placed(page, hot), answered))
             }
-            Seen::AllReads(all) => Some(all.plan(free)),
+            Observations::AllReads(all) => Some(all.plan(free)),
         }
     }
 
@@ -297,7 +301,7 @@ impl Learner {
 
     /// All plans from the requests so far are made: see [`crate::Training::planned`].
     pub fn planned(&mut self) {
-        if let Seen::Accesses(graph) = &mut self.seen {
+        if let Observations::Accesses(graph) = &mut self.seen {
             self.policy.training.planned(graph);
         }
     }
@@ -311,7 +315,7 @@ impl Learner {
 
     /// The learned data as bytes, if it changed since it was last saved and is to be saved.
     pub fn save(&mut self, now: SimTime) -> Option<Vec<u8>> {
-        let Seen::Accesses(graph) = &self.seen else { return None };
+        let Observations::Accesses(graph) = &self.seen else { return None };
         (self.saves && std::mem::take(&mut self.changed))
             .then(|| graph.encode(self.days.of_today(now)))
     }
@@ -320,8 +324,8 @@ impl Learner {
     #[must_use]
     pub const fn accesses(&self) -> Option<&AccessGraph> {
         match &self.seen {
-            Seen::Accesses(graph) => Some(graph),
-            Seen::Reads(_) | Seen::AllReads(_) => None,
+            Observations::Accesses(graph) => Some(graph),
+            Observations::Reads(_) | Observations::AllReads(_) => None,
         }
     }
 }

@@ -34,7 +34,9 @@ pub use policy::{
     AreaAt, KEYS, KeyEntry, POLICIES, Policy, PolicyEntry, PolicyError, PolicyKey, PolicyName,
     Streams,
 };
-pub use replication::{Answered, Replication, ReplicationConfig, ReplicationRule, side_by_side};
+pub use replication::{
+    AnsweredReads, Replication, ReplicationConfig, ReplicationRule, side_by_side,
+};
 pub use revise::revise;
 pub use strategy::{PlanConfig, Reach, Strategy, plan};
 pub use temperature::{Heat, Temperature};

@@ -1,13 +1,14 @@
-//! Which blocks get a replica, and where (FS2, SOSP'05, 2.2 and 3.1). The disk is divided into
-//! regions, and the blocks that are read or written in each are counted. The head is mostly in the
-//! region with most of them. A block outside of this region that is read together with blocks of the region gets
-//! a replica in free space near the region. Replicas stand side by side in the order of reading. A
-//! block that is often read alone gains nothing and gets no replica.
+//! Which blocks get a replica, and where (FS2, SOSP'05, 2.2 and 3.1). The planner divides the disk
+//! into regions, and counts the accessed blocks of each region. The region with most accessed
+//! blocks is the hot region: the head is there most of the time. If a block outside of the hot
+//! region is read together with blocks of the hot region, the block gets a replica in free space
+//! near the hot region. Replicas are side by side in the order of reads. A block that is often read
+//! alone gets no replica, because a replica saves nothing there.
 //!
-//! Two departures from the paper: [`ReplicationConfig::whole`] replicates whole sequences.
-//! [`ReplicationConfig::price`] replicates a block only if its replica is likely to pay. It spends
-//! only the savings of earlier replicas and a small share of all accesses: the loss stays below
-//! that share, whatever is read.
+//! Two options differ from the paper. [`ReplicationConfig::whole`] replicates whole sequences.
+//! [`ReplicationConfig::price`] replicates a block only if its replica will probably pay. This
+//! option spends only the savings of earlier replicas and a small share of all accesses. So the
+//! loss stays below this share for all sequences of reads.
 
 mod proven;
 mod side_by_side;
@@ -61,7 +62,7 @@ named!(ReplicationRule: Paper = "fs2", Whole = "fs2-whole", Proven = "fs2-proven
 
 /// The number of clients' reads answered since the beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Answered {
+pub struct AnsweredReads {
     /// By home.
     pub home: u64,
     /// By replicas.
@@ -93,9 +94,10 @@ pub struct ReplicationConfig {
 }
 
 impl ReplicationConfig {
-    /// A price at which replicas pay. To make one, its home is read once more and the replica is
-    /// written, together about as expensive as a read, since the rest is done in a row. A read of a
-    /// replica saves about half of an access (50% in the paper's Table 2).
+    /// A price at which replicas pay. To make a replica, the engine reads its home once more, and
+    /// writes the replica. Both together cost about one read, because neighbours are read and
+    /// written in a row. A read of a replica saves about half of an access (50% in the paper's
+    /// Table 2).
     pub(crate) const PAYS: f64 = 2.0;
 
     /// The paper's settings, as far as the paper names them: regions of a 128th of the device, in
@@ -138,7 +140,7 @@ pub struct Replication {
     /// Reads since the last plan that did not begin there: they move the head.
     apart: u64,
     /// Reads answered up to the last plan.
-    answered: Answered,
+    answered: AnsweredReads,
     /// Accesses that replicas may still cost: the risked share and accesses saved, less accesses
     /// spent.
     purse: f64,
@@ -164,7 +166,7 @@ impl Replication {
             fresh: 0,
             last_end: Lba(0),
             apart: 0,
-            answered: Answered::default(),
+            answered: AnsweredReads::default(),
             purse: 0.0,
             together: FxHashMap::default(),
             seen: FxHashMap::default(),
@@ -226,15 +228,15 @@ impl Replication {
         Some(Extent::span(at * region, ((at + 1) * region).min(self.config.capacity.0)))
     }
 
-    /// Which blocks to replicate, and where: in `free`, which is in order and has no replicas in
-    /// it. `placed` says whether a page, by its first sector, has a replica. The observations are
-    /// used up, unless replicas have a price: a block may come to be worth one. `answered` says
-    /// what can be spent.
+    /// Chooses blocks to replicate, and places in `free` for the replicas. `free` is in order and
+    /// holds no replicas. `placed` returns whether a page, given by its first sector, has a
+    /// replica. The plan removes the observations, unless replicas have a price: later reads may
+    /// then make a block worth a replica. `answered` limits the cost of new replicas.
     pub fn plan(
         &mut self,
         free: impl IntoIterator<Item = Extent>,
         placed: impl Fn(Lba) -> bool,
-        answered: Answered,
+        answered: AnsweredReads,
     ) -> Vec<Replica> {
         let Some(hot) = self.hot_region() else { return Vec::new() };
         let wanted = if self.config.price > 0.0 {

@@ -2,12 +2,12 @@
 //! Garcia-Molina, CS-TR-283-90, equation 1 and section 6). A key may stand for a file, an extent or
 //! a cylinder.
 //!
-//! The counts are exact while all keys fit. Beyond that the table is a summary of the keys that
-//! moved most (Misra and Gries, 1982, in the form of Anderson et al., IMC 2017): when the table is
-//! full, the median of all counters is subtracted from every counter, and keys without a rest are
-//! dropped. So a key's true count is at least the kept one, and at most the kept one plus all
-//! subtractions since. With space for `n` keys, the subtractions are at most 2/n of all bytes
-//! moved. Halving halves both.
+//! The counts are exact while all keys fit. With more keys, the table is a summary of the keys that
+//! moved most bytes (Misra and Gries, 1982, in the form of Anderson et al., IMC 2017). When the
+//! table is full, the table subtracts the median of all counters from every counter, and drops the
+//! keys whose counter is zero. So the true count of a key is at least its counter, and at most its
+//! counter plus all subtractions since the key came. With space for `n` keys, the subtractions are
+//! at most 2/n of all moved bytes. Halving halves counters and subtractions.
 
 use std::hash::Hash;
 

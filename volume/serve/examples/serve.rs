@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use seekless_block::{Bytes, Extent, Flags, Lba, Op, Sectors};
 use seekless_engine::Mode;
 use seekless_learn::{Copy, Plan, Policy, PolicyName, Replica};
-use seekless_serve::area::{At, MakeOptions, Share, make};
+use seekless_serve::area::{AreaPlacement, MakeOptions, Share, make};
 use seekless_serve::{Address, Backing, Builder, Learning, ServerHandle};
 
 type Error = Box<dyn std::error::Error>;
@@ -51,7 +51,7 @@ fn area(file: &Path, replicas: bool) -> Result<PathBuf, Error> {
     }
     let replicas = replicas.then_some(Share::Percent(25));
     let options = MakeOptions {
-        at: At::Beside(path.clone()),
+        at: AreaPlacement::Beside(path.clone()),
         size: None,
         write_buffer_percent: 10,
         replicas,

@@ -39,8 +39,8 @@ pub(crate) use lasting::Store;
 pub use lasting::{Lasting, open};
 pub use resize::resize;
 
-/// Head of a device with the area in its middle or at its end: the locator, and padding, so that a
-/// MiB boundary of the volume is one of the device.
+/// Head of a device with the area in its middle or at its end: the locator and padding. The padding
+/// aligns MiB boundaries of the volume to MiB boundaries of the device.
 const HEAD: Sectors = Sectors((1 << 20) / SECTOR_BYTES);
 /// Areas begin on a MiB boundary if possible.
 const ALIGN: u64 = HEAD.0;
@@ -50,7 +50,7 @@ pub(crate) const NO_ROOM: &str = "has no space for a guard, which keeps the bare
 
 /// Place of an area.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum At {
+pub enum AreaPlacement {
     /// The device's beginning.
     Start,
     /// Its middle, which is not far from any other place.
@@ -74,7 +74,7 @@ pub enum Share {
 #[derive(Clone, Debug)]
 pub struct MakeOptions {
     /// Its place.
-    pub at: At,
+    pub at: AreaPlacement,
     /// Its size; by default the whole of an existing area device, else a twentieth of the backing.
     pub size: Option<Share>,
     /// Share of the write buffer in percent.
@@ -118,20 +118,26 @@ impl Made {
 /// Makes an area for `backing`.
 ///
 /// # Errors
-/// The backing or the area's device is in use, or looks used without `force`; there is no space; one
-/// of them cannot be opened or written.
+/// The backing or the area's device is in use, or holds data and `force` is not set; there is no
+/// space; the backing or the area's device cannot be opened or written.
 pub fn make(backing: &Path, options: &MakeOptions) -> Result<Made, ServeError> {
     unused(backing)?;
     let mut uuid = [0; 16];
     rustix::rand::getrandom(&mut uuid, rustix::rand::GetRandomFlags::empty())
         .map_err(cannot("get random bytes"))?;
     match &options.at {
-        At::Beside(path) => beside(backing, path, uuid, options),
-        At::Start | At::Middle | At::End if NbdUri::in_path(backing).is_some() => Err(refused(
-            backing,
-            "is on another server: its area must be on this machine; give --at FILE-or-DEVICE",
-        )),
-        At::Start | At::Middle | At::End => inside(backing, uuid, options),
+        AreaPlacement::Beside(path) => beside(backing, path, uuid, options),
+        AreaPlacement::Start | AreaPlacement::Middle | AreaPlacement::End
+            if NbdUri::in_path(backing).is_some() =>
+        {
+            Err(refused(
+                backing,
+                "is on another server: its area must be on this machine; give --at FILE-or-DEVICE",
+            ))
+        }
+        AreaPlacement::Start | AreaPlacement::Middle | AreaPlacement::End => {
+            inside(backing, uuid, options)
+        }
     }
 }
 
@@ -258,7 +264,7 @@ fn inside(backing: &Path, uuid: [u8; 16], options: &MakeOptions) -> Result<Made,
     }
     blank(&mut disk, backing, options, hint)?;
     let (replicas, len) = sizes(options, device);
-    let head = if options.at == At::Start { 0 } else { HEAD.0 };
+    let head = if options.at == AreaPlacement::Start { 0 } else { HEAD.0 };
     let Some(room) = device.checked_sub(head + len).filter(|left| *left >= PAGE_SECTORS) else {
         return Err(refused(
             backing,
@@ -271,12 +277,12 @@ fn inside(backing: &Path, uuid: [u8; 16], options: &MakeOptions) -> Result<Made,
         ));
     };
     let at = match options.at {
-        At::Start => 0,
-        At::End => (device - len) / PAGE_SECTORS * PAGE_SECTORS,
+        AreaPlacement::Start => 0,
+        AreaPlacement::End => (device - len) / PAGE_SECTORS * PAGE_SECTORS,
         _ => (head + room / 2) / ALIGN * ALIGN,
     };
     // At the end, the rest of a page belongs to the area.
-    let len = if options.at == At::End { device - at } else { len };
+    let len = if options.at == AreaPlacement::End { device - at } else { len };
     let volume = Sectors(device - head - len);
     let mut format = format_options(options, uuid, backing);
     (format.capacity, format.inside, format.replicas) = (volume, Some(Lba(at)), replicas);

@@ -27,14 +27,14 @@ use crate::error::ServeError;
 use crate::handle::{Injector, ServerHandle};
 use crate::learner::{self, AreaHolds, Learning};
 use crate::listen::{Access, Address, Listener};
+use crate::memory_shares::{Needs, Shares};
 use crate::observe::{KernelTrace, Observer};
 use crate::server::{Control, Server};
 use crate::shadow::Shadow;
-use crate::share::{Needs, Shares};
 use crate::tap::{self, Tap, TapEnd};
 use crate::tls::{Tls, TlsFiles};
 use crate::ublk::ensure_no_device_waits;
-use crate::volume::{Clock, Parts, Volume};
+use crate::volume::{Clock, Volume, VolumeParts};
 use crate::watch::About;
 
 /// Time in which a client must choose an export: a handshake takes a few round trips.
@@ -184,7 +184,7 @@ impl AreaSize {
 
 /// The parts of a server that others can refuse: a name in use, a wrong key, a device. They are made
 /// before an area is attached, because a start that fails later leaves the area as a crash does.
-struct Front {
+struct FrontEnds {
     listeners: Vec<Listener>,
     /// The emulated disk, and the speed of its clock.
     emulated: (Option<Emulated>, f64),
@@ -194,8 +194,8 @@ struct Front {
 }
 
 /// The files and the engine of a volume.
-struct Ground {
-    front: Front,
+struct NewVolume {
+    front: FrontEnds,
     files: Files,
     engine: Engine,
     policy: Policy,
@@ -206,9 +206,9 @@ struct Ground {
     shares: Shares,
 }
 
-impl Ground {
+impl NewVolume {
     fn unattached(
-        front: Front,
+        front: FrontEnds,
         files: Files,
         (config, shares): (Config, Shares),
         policy: Policy,
@@ -288,8 +288,8 @@ impl Builder {
         self
     }
 
-    /// The server takes over the block device of a server that died: without this, a device that
-    /// waits for its next server is an error.
+    /// The server takes over the block device of a server that died. If `yes` is false, a device
+    /// that waits for its next server is an error.
     pub const fn takes_over(mut self, yes: bool) -> Self {
         self.takes_over = yes;
         self
@@ -314,8 +314,8 @@ impl Builder {
         self
     }
 
-    /// The volume will be mounted on this host. So bytes go past the page cache, unless a disk is
-    /// emulated: the server must not wait for memory that only its own writes free.
+    /// The volume will be mounted on this host. So the server bypasses the page cache, unless a
+    /// disk is emulated: the server must not wait for memory that only its own writes free.
     pub const fn mounted(mut self, yes: bool) -> Self {
         self.mounted = yes;
         self
@@ -402,9 +402,9 @@ impl Builder {
     /// The backing cannot be opened, is no disk, is not whole sectors, or is in use; the emulated
     /// disk is too small; an address is not available.
     pub fn spawn(mut self) -> Result<ServerHandle, ServeError> {
-        let Ground { front, mut files, engine, policy, attached, area_path, guardable, shares } =
+        let NewVolume { front, mut files, engine, policy, attached, area_path, guardable, shares } =
             self.open()?;
-        let Front { listeners, emulated: (emulated, speed), watched, trace } = front;
+        let FrontEnds { listeners, emulated: (emulated, speed), watched, trace } = front;
         let config = *engine.config();
         let (size, area) = (config.capacity.bytes(), config.area.bytes());
         let rotational = emulated.is_some() || files.is_rotational();
@@ -419,7 +419,7 @@ impl Builder {
         let started = self.start_learner(policy, (&engine, &shares), trace, &control, &bell)?;
         let (observer, started) = started.map(|s| (s.producer, (s.link, s.thread))).unzip();
         let (link, learner) = started.unzip();
-        let volume = Volume::new(Parts {
+        let volume = Volume::new(VolumeParts {
             engine,
             lasting: attached.is_some(),
             scrub_every: self.scrub_every,
@@ -460,10 +460,10 @@ impl Builder {
         Ok(handle)
     }
 
-    fn front(&mut self, config: &Config) -> Result<Front, ServeError> {
+    fn front(&mut self, config: &Config) -> Result<FrontEnds, ServeError> {
         let observed = self.observe.as_ref().filter(|_| self.learning.is_some());
         let trace = observed.map(|device| KernelTrace::new(device, config.capacity, self.path()));
-        Ok(Front {
+        Ok(FrontEnds {
             trace: trace.transpose()?,
             emulated: self.emulated(config)?,
             listeners: self.bind()?,
@@ -506,7 +506,7 @@ impl Builder {
     }
 
     /// Opens the backing and its area, and attaches a lasting area.
-    fn open(&mut self) -> Result<Ground, ServeError> {
+    fn open(&mut self) -> Result<NewVolume, ServeError> {
         let store = match &self.backing {
             Backing::Path(path) => {
                 let opened = Opened::path(path, self.read_only)?;
@@ -550,7 +550,7 @@ impl Builder {
                     let front = self.front(&config)?;
                     let files = Files::overlaid(lasting.home, lasting.area, newest);
                     let (settled, place) = ((config, shares), lasting.place);
-                    return Ok(Ground::unattached(front, files, settled, policy, place));
+                    return Ok(NewVolume::unattached(front, files, settled, policy, place));
                 }
                 // The attach refuses an area without a geometry, and says why.
                 let s = &lasting.superblock;
@@ -561,7 +561,7 @@ impl Builder {
                     engine.seed_free(lasting.free_in_ext()?);
                 }
                 let own = lasting.own_stamp();
-                Ok(Ground {
+                Ok(NewVolume {
                     front,
                     // An area inside its disk needs no guard: the disk begins with a page of
                     // seekless.
@@ -583,7 +583,7 @@ impl Builder {
         bytes: u64,
         dir: Option<PathBuf>,
         home: Disk,
-    ) -> Result<Ground, ServeError> {
+    ) -> Result<NewVolume, ServeError> {
         let policy = self.policy(AreaHolds::NoPlan)?;
         let area = match policy.name() {
             PolicyName::Vanilla if self.learning.is_some() => Bytes(0),
@@ -599,7 +599,7 @@ impl Builder {
         let settled = self.config(policy, found, Needs::of(&found, found.area, false))?;
         let front = self.front(&settled.0)?;
         let files = Files::new(home, area.0, dir.as_deref())?;
-        Ok(Ground::unattached(front, files, settled, policy, PathBuf::new()))
+        Ok(NewVolume::unattached(front, files, settled, policy, PathBuf::new()))
     }
 
     /// The policy: the given one, or the usual one for what the area holds.

@@ -1,8 +1,9 @@
 //! Fits a modelled disk to the service times of the real one, while the volume works.
 //!
-//! A service time is predicted as `a * positioning + b * transfer`, both parts modelled. The
-//! factors come from weighted least squares over the latest reads, each weighted by one over its
-//! modelled time: so the predicted times of these reads add up to the measured ones.
+//! The predicted service time is `a * positioning + b * transfer`, where the model gives both
+//! parts. Weighted least squares over the latest reads give the factors `a` and `b`. The weight of
+//! a read is one divided by its modelled time. So the sum of the predicted times equals the sum of
+//! the measured times.
 
 /// Weight of the reads so far, at each new read: some 2,000 reads count.
 const KEEP: f64 = 1.0 - 1.0 / 2_000.0;
@@ -15,13 +16,13 @@ const LATEST: f64 = 0.3;
 
 /// A modelled service time in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Parts {
+pub(crate) struct ServiceTime {
     /// Overhead, seek and rotation.
     pub(crate) positioning_s: f64,
     pub(crate) transfer_s: f64,
 }
 
-impl Parts {
+impl ServiceTime {
     /// The part that was added since an earlier sum.
     pub(crate) fn since(self, before: Self) -> Self {
         Self {
@@ -55,7 +56,7 @@ impl Default for Calibration {
             error: None,
         };
         for (positioning_s, transfer_s) in [(0.01, 0.0), (0.0, 0.001)] {
-            new.add(Parts { positioning_s, transfer_s }, positioning_s + transfer_s, PRIOR);
+            new.add(ServiceTime { positioning_s, transfer_s }, positioning_s + transfer_s, PRIOR);
         }
         new
     }
@@ -63,7 +64,7 @@ impl Default for Calibration {
 
 impl Calibration {
     /// Takes a read of the real disk: its modelled parts, and its measured time in seconds.
-    pub(crate) fn observe(&mut self, modelled: Parts, measured_s: f64) {
+    pub(crate) fn observe(&mut self, modelled: ServiceTime, measured_s: f64) {
         if modelled.positioning_s + modelled.transfer_s <= 0.0 {
             return;
         }
@@ -75,8 +76,8 @@ impl Calibration {
         self.solve();
     }
 
-    fn add(&mut self, modelled: Parts, measured_s: f64, times: f64) {
-        let Parts { positioning_s: p, transfer_s: t } = modelled;
+    fn add(&mut self, modelled: ServiceTime, measured_s: f64, times: f64) {
+        let ServiceTime { positioning_s: p, transfer_s: t } = modelled;
         let weight = times / (p + t);
         let products = [p * p, p * t, t * t, p * measured_s, t * measured_s];
         for (sum, product) in self.sums.iter_mut().zip(products) {
@@ -111,13 +112,13 @@ impl Calibration {
     }
 
     /// The predicted service time in seconds.
-    pub(crate) fn predict(&self, modelled: Parts) -> f64 {
+    pub(crate) fn predict(&self, modelled: ServiceTime) -> f64 {
         self.factors.0 * modelled.positioning_s + self.factors.1 * modelled.transfer_s
     }
 
     /// The predicted service time, multiplied so that the latest predictions add up to the measured
     /// times.
-    pub(crate) fn measured_like(&self, modelled: Parts) -> f64 {
+    pub(crate) fn measured_like(&self, modelled: ServiceTime) -> f64 {
         self.predict(modelled) * self.ratio.unwrap_or(1.0)
     }
 
@@ -138,7 +139,7 @@ mod tests {
         for i in 0..reads {
             let positioning_s = 0.002 + 0.001 * f64::from(i * 7 % 13);
             let transfer_s = 0.0001 * f64::from(1 + i * 5 % 17);
-            let parts = Parts { positioning_s, transfer_s };
+            let parts = ServiceTime { positioning_s, transfer_s };
             calibration.observe(parts, time(positioning_s, transfer_s));
         }
         calibration
@@ -164,7 +165,7 @@ mod tests {
     #[test]
     fn before_any_read_the_model_is_believed_and_an_erratic_disk_is_told() {
         let calibration = Calibration::default();
-        let parts = Parts { positioning_s: 0.01, transfer_s: 0.002 };
+        let parts = ServiceTime { positioning_s: 0.01, transfer_s: 0.002 };
         assert!((calibration.predict(parts) - 0.012).abs() < 1e-12);
         assert_eq!(calibration.error(), None);
         // Ten times slower in every second 256 reads.

@@ -18,14 +18,14 @@ use crate::backend::FAST_ZERO;
 use crate::backend::workers::Work;
 use crate::listen::{Accepted, Peer};
 use crate::memory::Data;
-use crate::out::Out;
-use crate::share::ClientShare;
+use crate::memory_shares::ClientShare;
+use crate::reply_buffers::Out;
 use crate::tls::Tls;
 use crate::volume::{Finished, Volume};
 pub(crate) use memory::memory_of;
 
-/// After a write of this length another is likely: its payload is received into its own buffer, not
-/// behind the header.
+/// After a write of this length, another such write is likely. Its payload is received into a
+/// separate buffer, not behind its header.
 const BULK_BYTES: usize = 128 << 10;
 /// Most bytes received if only headers are wanted.
 const HEADERS_BYTES: usize = 4096;
@@ -35,8 +35,8 @@ const INLINE_BYTES: usize = 128 << 10;
 /// Replies are sent once this number of bytes was read or written for them. Earlier calls would not
 /// help: each may wake the client.
 const FLUSH_BYTES: usize = 64 << 10;
-/// A client without company gets the first replies of a turn after this number of bytes: its
-/// wake-up takes as long as a few more replies.
+/// If there is only one client, this client gets the first replies of a turn after this number of
+/// bytes. The client wakes up while the server makes a few more replies.
 const FIRST_BYTES: usize = 8 << 10;
 /// With other clients, earlier replies gain nothing. This size fits into a socket.
 const SHARED_BYTES: usize = 128 << 10;
@@ -67,7 +67,7 @@ pub(crate) enum Owner {
 
 /// The connection has ended.
 #[derive(Debug)]
-pub(crate) struct Over;
+pub(crate) struct ConnectionOver;
 
 #[derive(Debug)]
 pub(crate) struct Conn {
@@ -187,13 +187,13 @@ impl Conn {
 
     /// Begins with TLS: the connection has another socket from now on. The last reply without TLS
     /// must be sent, and nothing may have come behind the client's request for TLS.
-    pub(crate) fn start_tls(&mut self) -> Result<(), Over> {
+    pub(crate) fn start_tls(&mut self) -> Result<(), ConnectionOver> {
         self.starts_tls = false;
         self.let_go()?;
         let tls = self.tls.take().filter(|_| self.start == self.end && self.out.pending() == 0);
         // The old descriptor lives on in the thread of TLS.
-        let own = self.fd.try_clone().map_err(|_| Over)?;
-        self.fd = tls.ok_or(Over)?.wrap(own).map_err(|_| Over)?;
+        let own = self.fd.try_clone().map_err(|_| ConnectionOver)?;
+        self.fd = tls.ok_or(ConnectionOver)?.wrap(own).map_err(|_| ConnectionOver)?;
         Ok(())
     }
 
@@ -221,7 +221,11 @@ impl Conn {
     }
 
     /// Receives waiting input once, and acts on it.
-    pub(crate) fn receive(&mut self, volume: &mut Volume<Owner>, alone: bool) -> Result<(), Over> {
+    pub(crate) fn receive(
+        &mut self,
+        volume: &mut Volume<Owner>,
+        alone: bool,
+    ) -> Result<(), ConnectionOver> {
         if self.take()? { self.act(volume, alone) } else { Ok(()) }
     }
 
@@ -235,7 +239,7 @@ impl Conn {
     }
 
     /// Receives from the socket. True if there was anything, also the end of the connection.
-    fn take(&mut self) -> Result<bool, Over> {
+    fn take(&mut self) -> Result<bool, ConnectionOver> {
         self.let_go()?;
         if self.leaving {
             return Ok(false);
@@ -276,13 +280,13 @@ impl Conn {
                 Ok(true)
             }
             Err(HostErrno::AGAIN | HostErrno::INTR) => Ok(false),
-            Err(_) => Err(Over),
+            Err(_) => Err(ConnectionOver),
         }
     }
 
-    /// Removes peeked bytes from the socket. This may wake a client that waits for its reply: so
-    /// the reply is sent first.
-    pub(crate) fn let_go(&mut self) -> Result<(), Over> {
+    /// Removes peeked bytes from the socket. Sends replies first, because the removal may wake a
+    /// client that waits for a reply.
+    pub(crate) fn let_go(&mut self) -> Result<(), ConnectionOver> {
         while self.looked_at > 0 {
             // The peeked bytes are in front.
             let past = self.received.get_mut(LONE_BYTES..LONE_BYTES + self.looked_at);
@@ -290,20 +294,20 @@ impl Conn {
                 Ok((_, n @ 1..)) => self.looked_at -= n,
                 Err(HostErrno::INTR) => {}
                 // Peeked bytes cannot disappear.
-                _ => return Err(Over),
+                _ => return Err(ConnectionOver),
             }
         }
         Ok(())
     }
 
     /// Ends the connection after a violation of the protocol.
-    fn refuse(&mut self, volume: &mut Volume<Owner>) -> Over {
+    fn refuse(&mut self, volume: &mut Volume<Owner>) -> ConnectionOver {
         // Earlier replies may still help the user of the client.
         self.say();
         let _ = self.flush(volume);
         // Unread bytes in a closed socket may cost the client these replies.
         let _ = self.let_go();
-        Over
+        ConnectionOver
     }
 
     /// Takes received bytes as payload of the incomplete write.
@@ -321,9 +325,9 @@ impl Conn {
     }
 
     /// Sends pending replies.
-    pub(crate) fn flush(&mut self, volume: &mut Volume<Owner>) -> Result<(), Over> {
+    pub(crate) fn flush(&mut self, volume: &mut Volume<Owner>) -> Result<(), ConnectionOver> {
         let done = self.out.flush(self.fd.as_fd(), &mut volume.memories.buffers);
-        self.blocked = !done.map_err(|_| Over)?;
+        self.blocked = !done.map_err(|_| ConnectionOver)?;
         self.account(&mut volume.memories.payload);
         Ok(())
     }

@@ -11,7 +11,7 @@ mod listen;
 mod replicate;
 mod socket;
 mod state;
-mod words;
+mod status_text;
 
 use seekless_block::Extent;
 use seekless_engine::Command;

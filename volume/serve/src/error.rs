@@ -21,7 +21,7 @@ pub enum ServeError {
         source: Box<seekless_engine::AttachError>,
     },
     #[error(
-        "{}: the area could not be marked as detached within {waited:.0?}; an area that is readable again loses nothing: the next attach recovers it from its log",
+        "{}: the area could not be marked as detached within {waited:.0?}; no data are lost if the area can be read again: the next attach recovers it from its log",
         path.display()
     )]
     NotDetached { path: PathBuf, waited: std::time::Duration },
@@ -62,7 +62,7 @@ pub enum ServeError {
     #[error("{0} is no speed for an emulated disk: give a factor above 0; 1 is real time")]
     Speed(f64),
     #[error(
-        "no directory stands beside a block device, or beside a disk on another server; name one for the optimized area's file"
+        "a block device, or a disk on another server, has no directory for the file of the optimized area; name a directory"
     )]
     NoAreaDir,
     #[error("cannot take streams from {}", device.display())]
@@ -72,7 +72,7 @@ pub enum ServeError {
         source: CaptureError,
     },
     #[error(
-        "{}: it holds the served data, so its trace has the server's own reads; name the device that clients use: /dev/loopN over the mount, or /dev/nbdN",
+        "{}: this device holds the served data, so its trace has the server's own reads; name the device that clients use: /dev/loopN over the mount, or /dev/nbdN",
         .0.display()
     )]
     ObserveBacking(PathBuf),

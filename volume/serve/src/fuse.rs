@@ -1,5 +1,6 @@
-//! A volume as one file, for hosts without NBD in the kernel: mounted over a regular file through
-//! FUSE, it can be read, written, flushed, punched, and loop-mounted. The kernel does not cache it.
+//! A volume as one file, for hosts without NBD in the kernel. FUSE mounts the volume over a regular
+//! file. Programs can read, write, flush, punch and loop-mount this file. The kernel does not cache
+//! its data.
 //!
 //! Requests go to the volume's thread at once; replies are sent as requests end, in any order.
 
@@ -78,7 +79,7 @@ impl MountPoint {
         let read_only = server.is_read_only();
         let export = Export {
             disk: ByteDisk::new(server.injector(), server.size().0),
-            places: Places::default(),
+            places: RequestPlaces::default(),
             read_only,
             owner: (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw()),
             since: SystemTime::now(),
@@ -173,26 +174,26 @@ impl Drop for FuseMount {
 /// Places for requests with data, each of which holds memory. The kernel limits only the
 /// asynchronous ones: more wait there.
 #[derive(Clone, Default)]
-struct Places(Arc<(Mutex<u16>, Condvar)>);
+struct RequestPlaces(Arc<(Mutex<u16>, Condvar)>);
 
 /// Free again when it is dropped.
-struct Place(Places);
+struct RequestPlace(RequestPlaces);
 
-impl Places {
+impl RequestPlaces {
     fn taken(&self) -> MutexGuard<'_, u16> {
         self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits for a free place.
-    fn take(&self) -> Place {
+    fn take(&self) -> RequestPlace {
         let full = |taken: &mut u16| *taken >= IN_FLIGHT;
         let free = self.0.1.wait_while(self.taken(), full);
         *free.unwrap_or_else(PoisonError::into_inner) += 1;
-        Place(self.clone())
+        RequestPlace(self.clone())
     }
 }
 
-impl Drop for Place {
+impl Drop for RequestPlace {
     fn drop(&mut self) {
         *self.0.taken() -= 1;
         self.0.0.1.notify_one();
@@ -202,7 +203,7 @@ impl Drop for Place {
 /// The kernel's view: a file system with one file.
 struct Export {
     disk: ByteDisk,
-    places: Places,
+    places: RequestPlaces,
     read_only: bool,
     /// User and group.
     owner: (u32, u32),
@@ -234,7 +235,7 @@ impl Export {
 
 impl Filesystem for Export {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        // A kernel without these sends requests one by one, and shorter ones.
+        // A kernel without these capabilities sends shorter requests, one at a time.
         let _ = config.add_capabilities(InitFlags::FUSE_ASYNC_DIO);
         let _ = config.set_max_write(REQUEST_BYTES);
         let _ = config.set_max_background(IN_FLIGHT);
@@ -390,8 +391,8 @@ mod tests {
 
     #[test]
     fn a_request_waits_for_a_place() {
-        let places = Places::default();
-        let mut taken: Vec<Place> = (0..IN_FLIGHT).map(|_| places.take()).collect();
+        let places = RequestPlaces::default();
+        let mut taken: Vec<RequestPlace> = (0..IN_FLIGHT).map(|_| places.take()).collect();
         let next = places.clone();
         let waits = std::thread::spawn(move || drop(next.take()));
         std::thread::sleep(Duration::from_millis(50));

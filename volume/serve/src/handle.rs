@@ -50,7 +50,7 @@ impl ServerHandle {
         self.attached.as_ref()
     }
 
-    /// What its administrator should know of the files: who else may open them.
+    /// Notes for the administrator: which other users may open the server's files.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -277,7 +277,7 @@ impl Injector {
     }
 
     /// Writes replicas in the background, at the pace of moves and before learned replicas. Skips a
-    /// replica whose place is no longer free, or whose home has one already.
+    /// replica if its place is no longer free, or if its home has a replica already.
     pub fn replicate(&self, list: Vec<Replica>) -> Result<(), ServeError> {
         self.send(Control::Replicate(list, true))
     }

@@ -106,7 +106,7 @@ impl HttpServer {
         let tcp = listener.tcp_address();
         let stop = eventfd(0, EventfdFlags::CLOEXEC).map_err(cannot("make an event descriptor"))?;
         let stop = Arc::new(stop);
-        let site = Arc::new(Site { guard, content, open: Mutex::default() });
+        let site = Arc::new(SharedSite { guard, content, open: Mutex::default() });
         let bell = Arc::clone(&stop);
         let thread = std::thread::Builder::new()
             .name("seekless-http".into())
@@ -132,14 +132,14 @@ impl Drop for HttpServer {
 }
 
 /// Shared by all connections.
-struct Site {
+struct SharedSite {
     guard: Guard,
     content: Content,
     /// Where the present connections come from.
     open: Mutex<Vec<Option<Peer>>>,
 }
 
-impl Site {
+impl SharedSite {
     fn open(&self) -> MutexGuard<'_, Vec<Option<Peer>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -174,7 +174,7 @@ enum Content {
 }
 
 /// Accepts connections until told to stop. Open connections end within their time limit.
-fn accept(listener: &Listener, stop: &OwnedFd, site: &Arc<Site>) {
+fn accept(listener: &Listener, stop: &OwnedFd, site: &Arc<SharedSite>) {
     loop {
         let mut ready = [
             PollFd::from_borrowed_fd(listener.fd(), PollFlags::IN),
@@ -199,8 +199,8 @@ fn accept(listener: &Listener, stop: &OwnedFd, site: &Arc<Site>) {
     }
 }
 
-fn admit(client: Accepted, site: &Arc<Site>) {
-    let Some(place) = Place::of(client.peer, site) else { return };
+fn admit(client: Accepted, site: &Arc<SharedSite>) {
+    let Some(place) = ConnectionPlace::of(client.peer, site) else { return };
     let fd = client.fd;
     let work = move || {
         // A client that has gone, or is late, needs no answer.
@@ -213,14 +213,14 @@ fn admit(client: Accepted, site: &Arc<Site>) {
 }
 
 /// The place of a connection, free again at its end.
-struct Place {
-    site: Arc<Site>,
+struct ConnectionPlace {
+    site: Arc<SharedSite>,
     peer: Option<Peer>,
 }
 
-impl Place {
+impl ConnectionPlace {
     /// A free one. Root and the user who serves may have all.
-    fn of(peer: Option<Peer>, site: &Arc<Site>) -> Option<Self> {
+    fn of(peer: Option<Peer>, site: &Arc<SharedSite>) -> Option<Self> {
         let mut open = site.open();
         let of_peer = open.iter().filter(|p| peer.is_some() && **p == peer).count();
         let free = open.len() < CONNECTIONS_MAX && of_peer < PEER_CONNECTIONS_MAX;
@@ -231,7 +231,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPlace {
     fn drop(&mut self) {
         let mut open = self.site.open();
         if let Some(i) = open.iter().position(|p| *p == self.peer) {
@@ -303,14 +303,14 @@ impl Answer {
 }
 
 /// A parsed request.
-enum Asked {
+enum ParsedRequest {
     /// Already answered.
     Answered(Answer),
     /// A command with a body of this length.
     Command(usize),
 }
 
-impl Asked {
+impl ParsedRequest {
     fn from_control(
         request: &httparse::Request<'_, '_>,
         path: &str,
@@ -330,10 +330,10 @@ impl Asked {
     }
 }
 
-fn serve(stream: &mut Timed, site: &Site) -> rustix::io::Result<()> {
+fn serve(stream: &mut Timed, site: &SharedSite) -> rustix::io::Result<()> {
     let mut head = vec![0; HEAD_MAX];
     let mut filled = 0;
-    let refused = |status, why: &str| Asked::Answered(Answer::refusal(status, why));
+    let refused = |status, why: &str| ParsedRequest::Answered(Answer::refusal(status, why));
     let (asked, body_at, only_head) = loop {
         let n = stream.read(&mut head[filled..])?;
         if n == 0 {
@@ -355,8 +355,8 @@ fn serve(stream: &mut Timed, site: &Site) -> rustix::io::Result<()> {
         }
     };
     let answer = match (asked, &site.content) {
-        (Asked::Answered(answer), _) => answer,
-        (Asked::Command(length), Content::Control(volume)) => {
+        (ParsedRequest::Answered(answer), _) => answer,
+        (ParsedRequest::Command(length), Content::Control(volume)) => {
             let mut body = head[body_at..filled].to_vec();
             let come = body.len().min(length);
             body.resize(length, 0);
@@ -369,7 +369,7 @@ fn serve(stream: &mut Timed, site: &Site) -> rustix::io::Result<()> {
             }
             told(volume.command(&body))
         }
-        (Asked::Command(_), Content::Board(_) | Content::Shown(_)) => return Ok(()),
+        (ParsedRequest::Command(_), Content::Board(_) | Content::Shown(_)) => return Ok(()),
     };
     stream.renew();
     let head = format!(
@@ -392,15 +392,15 @@ fn told(result: Result<String, String>) -> Answer {
     }
 }
 
-fn asked(request: &httparse::Request<'_, '_>, site: &Site) -> Asked {
+fn asked(request: &httparse::Request<'_, '_>, site: &SharedSite) -> ParsedRequest {
     if let Err(refusal) = site.guard.check(request.headers) {
-        return Asked::Answered(refusal);
+        return ParsedRequest::Answered(refusal);
     }
     let path = request.path.unwrap_or("/");
     if let Content::Control(volume) = &site.content {
-        return Asked::from_control(request, path, &**volume);
+        return ParsedRequest::from_control(request, path, &**volume);
     }
-    Asked::Answered(if matches!(request.method, Some("GET" | "HEAD")) {
+    ParsedRequest::Answered(if matches!(request.method, Some("GET" | "HEAD")) {
         let accept = request.headers.iter().find(|h| h.name.eq_ignore_ascii_case("accept"));
         let dialect = metrics::Dialect::accepted(accept.map_or(&[], |h| h.value));
         let path = path.split('?').next().unwrap_or(path);
@@ -429,9 +429,9 @@ mod tests {
     use super::*;
 
     /// Keeps the bodies of the commands that reached it.
-    struct Kept(Arc<Mutex<Vec<Vec<u8>>>>);
+    struct KeptCommands(Arc<Mutex<Vec<Vec<u8>>>>);
 
-    impl ControlAnswers for Kept {
+    impl ControlAnswers for KeptCommands {
         fn state(&self) -> Result<String, String> {
             Ok("{}".to_owned())
         }
@@ -446,14 +446,15 @@ mod tests {
     fn one_machine_leaves_places_for_others() {
         let content = Content::Board(Board::default());
         let guard = Guard::new(None, None).unwrap();
-        let site = Arc::new(Site { guard, content, open: Mutex::default() });
+        let site = Arc::new(SharedSite { guard, content, open: Mutex::default() });
         let machine = |n| Some(Peer::Machine(std::net::Ipv4Addr::new(10, 0, 0, n).into()));
-        let many = |peer, n: usize| (0..n).filter_map(|_| Place::of(peer, &site)).collect();
-        let mut one: Vec<Place> = many(machine(1), 20);
-        let own: Vec<Place> = many(None, 20);
+        let many =
+            |peer, n: usize| (0..n).filter_map(|_| ConnectionPlace::of(peer, &site)).collect();
+        let mut one: Vec<ConnectionPlace> = many(machine(1), 20);
+        let own: Vec<ConnectionPlace> = many(None, 20);
         assert_eq!((one.len(), own.len()), (PEER_CONNECTIONS_MAX, PEER_CONNECTIONS_MAX));
         one.pop();
-        assert!(Place::of(machine(2), &site).is_some());
+        assert!(ConnectionPlace::of(machine(2), &site).is_some());
         drop((one, own));
         assert!(site.open().is_empty());
     }
@@ -462,7 +463,8 @@ mod tests {
     fn a_command_arrives_whole_or_not_at_all() {
         let socket = std::env::temp_dir().join(format!("seekless-{}.sock", std::process::id()));
         let kept = Arc::new(Mutex::new(Vec::new()));
-        let server = HttpServer::control(&socket, Box::new(Kept(Arc::clone(&kept)))).unwrap();
+        let server =
+            HttpServer::control(&socket, Box::new(KeptCommands(Arc::clone(&kept)))).unwrap();
         let answer = |request: &[u8]| {
             let mut stream = UnixStream::connect(&socket).unwrap();
             stream.write_all(request).unwrap();

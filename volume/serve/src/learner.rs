@@ -105,7 +105,7 @@ impl Learning {
         config: &Config,
         plan: Plan,
         edges: usize,
-    ) -> Option<Pupil> {
+    ) -> Option<VolumeLearner> {
         if matches!(policy.name(), PolicyName::Vanilla | PolicyName::Adaptive) {
             return None;
         }
@@ -119,7 +119,7 @@ impl Learning {
         }
         let (volume, began) = (config.capacity, Instant::now());
         let learned = Arc::new(Learned::default());
-        Some(Pupil { learner, plan, memory, volume, began, learned })
+        Some(VolumeLearner { learner, plan, memory, volume, began, learned })
     }
 }
 
@@ -226,7 +226,7 @@ pub(crate) struct Started {
 /// Starts a learner that answers through `control` and `bell`. An observer chooses the source of
 /// the requests. Requests past the volume's end are ignored.
 pub(crate) fn start(
-    pupil: Pupil,
+    pupil: VolumeLearner,
     observer: Option<Observer>,
     control: Sender<Control>,
     bell: Arc<OwnedFd>,
@@ -237,7 +237,7 @@ pub(crate) fn start(
     let link = LearnerLink { messages: messages.clone(), called: Arc::clone(&called) };
     let learned = Arc::clone(&pupil.learned);
     let streams = observer.as_ref().map(Observer::streams).unwrap_or_default();
-    let work = Work { pupil, observer, consumer, control, bell, called };
+    let work = LearnerWork { pupil, observer, consumer, control, bell, called };
     let thread = std::thread::Builder::new()
         .name("seekless-learn".into())
         .spawn(move || work.run(&inbox))
@@ -247,7 +247,7 @@ pub(crate) fn start(
 }
 
 /// The learner of a volume, with its clock and its counters.
-pub(crate) struct Pupil {
+pub(crate) struct VolumeLearner {
     learner: Learner,
     /// The plan that the volume follows.
     plan: Plan,
@@ -258,7 +258,7 @@ pub(crate) struct Pupil {
     learned: Arc<Learned>,
 }
 
-impl Pupil {
+impl VolumeLearner {
     fn now(&self) -> SimTime {
         SimTime::ZERO + span(self.began.elapsed().as_nanos())
     }
@@ -315,8 +315,8 @@ impl Pupil {
     }
 }
 
-struct Work {
-    pupil: Pupil,
+struct LearnerWork {
+    pupil: VolumeLearner,
     observer: Option<Observer>,
     consumer: Consumer<Request>,
     control: Sender<Control>,
@@ -324,7 +324,7 @@ struct Work {
     called: Arc<AtomicBool>,
 }
 
-impl Work {
+impl LearnerWork {
     /// Runs until the volume ends.
     fn run(mut self, inbox: &Receiver<Message>) {
         // Clients come first. If the host refuses, learning costs them a little.

@@ -1,9 +1,10 @@
 //! The live volume: served over NBD and as a FUSE file, on real or emulated disks.
 //!
-//! One thread owns one volume. It waits for sockets, worker threads, the emulated disk and commands
-//! together. It takes all requests in a socket, answers at once from the page cache, and sends all
-//! replies of a round in one call. A request takes no lock, and after warm-up a page-cache hit
-//! allocates nothing. The engine decides where data moves; this crate moves it.
+//! One thread owns one volume. This thread waits for sockets, worker threads, the emulated disk and
+//! commands together. The thread takes all requests in a socket, answers at once if the page cache
+//! has the data, and sends all replies of a round in one call. A request takes no lock. After
+//! warm-up, a page-cache hit allocates no memory. The engine decides where data move; this crate
+//! moves the data.
 //!
 //! ```no_run
 //! use seekless_serve::{Backing, Builder};
@@ -26,8 +27,6 @@ pub mod capture;
 pub mod client;
 mod conn;
 pub mod control;
-mod eagerness;
-mod ending;
 mod error;
 pub mod ext;
 pub mod extents;
@@ -39,14 +38,16 @@ mod learner;
 mod listen;
 mod memory;
 mod memory_file;
+mod memory_shares;
 mod observe;
-mod out;
 mod payload;
 mod policy_guard;
+mod poll_or_sleep;
+mod reply_buffers;
 mod server;
 mod shadow;
-mod share;
 pub mod status;
+mod stop_in_order;
 mod tap;
 mod tls;
 mod ublk;
@@ -59,7 +60,6 @@ pub use backend::identity::on_one_disk;
 pub use backend::lateness::Lateness;
 pub use backend::remote::{NbdUri, RemoteCounts};
 pub use builder::{Backing, Builder, Emulation, HostQueue, MakeShadow};
-pub use ending::{Ending, StopReply};
 pub use error::ServeError;
 pub use fuse::{FuseMount, MountPoint};
 pub use handle::{Injector, ServerHandle};
@@ -70,6 +70,7 @@ pub use memory_file::{MemoryFile, Say};
 pub use observe::Streams;
 pub use server::{AdaptiveCounts, AreaStats, Job, MemoryStats, Reply, ServerStats};
 pub use shadow::{Compared, Counted, Shadow, StandIn, disk_shadow};
+pub use stop_in_order::{Ending, StopReply};
 pub use tap::IoSample;
 pub use tls::TlsFiles;
 pub use ublk::{UblkDevice, UblkPoint};

@@ -201,8 +201,9 @@ pub(crate) fn process_of(socket: BorrowedFd<'_>) -> Option<i32> {
     (pid > 0).then_some(pid)
 }
 
-/// True for a unix socket whose other process has ended, or cannot be named as the kernel names it:
-/// it, or this one, is in another namespace of process numbers.
+/// True for a unix socket whose other process has ended, or has no process number that the kernel
+/// uses for it. The latter happens if this process, or the other one, is in another namespace of
+/// process numbers.
 pub(crate) fn is_hidden(socket: BorrowedFd<'_>) -> bool {
     let unix = rustix::net::sockopt::socket_domain(socket) == Ok(AddressFamily::UNIX);
     unix && (is_within() || process_of(socket).is_none_or(|pid| !is_there(pid)))
@@ -212,8 +213,8 @@ fn is_there(pid: i32) -> bool {
     Path::new(&format!("/proc/{pid}")).exists()
 }
 
-/// True if the kernel's own lists have other numbers for this process: its namespace is not the
-/// first one, which has the same number in each kernel.
+/// True if the kernel's own lists have another number for this process. This happens in any
+/// namespace but the first, which has the same inode number in each kernel.
 fn is_within() -> bool {
     let own = Path::new("/proc/self/ns/pid").read_link();
     own.is_ok_and(|own| own != Path::new("pid:[4026531836]"))

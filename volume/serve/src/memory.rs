@@ -6,8 +6,8 @@ use seekless_nbd::Errno;
 use slab::Slab;
 
 use crate::buffers::{Buffers, size_of};
+use crate::memory_shares::Shares;
 use crate::payload::PayloadPool;
-use crate::share::Shares;
 
 /// The data of a request at its start.
 pub(crate) enum Data<'a> {

@@ -60,7 +60,7 @@ impl MemoryFile {
         let not_ours = || {
             HostError::Refused {
             path: path(),
-            why: "is no memory of seekless, and would be overwritten: name another file, or remove this one".to_owned(),
+            why: "is not a state file of seekless, and would be overwritten: name another file, or remove this file".to_owned(),
         }
         };
         if !meta.is_file() || meta.len() > BYTES_MAX {

@@ -1,6 +1,6 @@
 //! Memory for the payload of long requests, which all clients share. Each client has a share of its
-//! own for short requests; see [`crate::share`]. A request that does not fit waits, and holds nothing
-//! while it waits. The one that waits longest comes first.
+//! own for short requests; see [`crate::memory_shares`]. A request that does not fit waits, and
+//! holds nothing while it waits. The one that waits longest comes first.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -59,8 +59,8 @@ impl PayloadPool {
         }
     }
 
-    /// Whether requests of clients that have gone hold so much that no more clients can come: each
-    /// would have a share of its own.
+    /// Whether requests of disconnected clients hold too much memory for one more client: each
+    /// client needs its own share.
     pub(crate) const fn is_swamped(&self) -> bool {
         self.used > self.most.saturating_add(self.most / 4)
     }

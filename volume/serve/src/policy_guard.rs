@@ -1,5 +1,5 @@
-//! The guard of the adaptive policy on a served volume: once a second it compares the disk time so
-//! far with that of the vanilla system. Days are UTC days.
+//! The guard of the adaptive policy on a served volume. Once a second, the guard compares the disk
+//! time so far with the disk time of the vanilla system. Days are UTC days.
 
 use std::time::{Duration, Instant};
 

@@ -28,12 +28,12 @@ use slab::Slab;
 
 use crate::backend::emulated::HeadSample;
 use crate::conn::{Conn, Owner, memory_of};
-use crate::eagerness::{Eagerness, SPIN};
 use crate::error::ServeError;
 use crate::learner::{LearnerLink, RoomReply};
 use crate::listen::{Accepted, Listener, Peer, is_hidden, process_of};
 use crate::memory::Data;
-use crate::share::ClientShare;
+use crate::memory_shares::ClientShare;
+use crate::poll_or_sleep::{Eagerness, SPIN};
 use crate::volume::{Finished, Volume};
 pub use stats::{AdaptiveCounts, AreaStats, MemoryStats, ServerStats};
 
@@ -80,8 +80,9 @@ pub(crate) enum Control {
     Bypass(bool),
     Stats(SyncSender<ServerStats>),
     HeadPath(SyncSender<Vec<HeadSample>>),
-    /// The clients that may be NBD devices of this host's kernel: the processes at the other ends of
-    /// unix sockets; and the sectors of the volume, if there is a client of this host over TCP.
+    /// Asks for the clients that may be NBD devices of this host's kernel. The answer has the
+    /// processes at the other ends of unix sockets. The answer also has the sectors of the volume,
+    /// if a client of this host uses TCP.
     Peers(SyncSender<(Vec<i32>, Option<u64>)>),
     ResetDisk,
     /// An administrator's command.
@@ -478,7 +479,8 @@ impl Server {
             Control::Peers(reply) => {
                 let conns = || self.conns.iter().map(|(_, conn)| conn);
                 let pids = conns().filter_map(|conn| process_of(conn.fd())).collect();
-                // Another process may serve the kernel's device by now, or this one cannot see it.
+                // Another process may serve the kernel's device now, or this process cannot see the
+                // device.
                 let unknown =
                     |c: &Conn| !matches!(c.peer, Some(Peer::Machine(_))) && is_hidden(c.fd());
                 let local = conns().any(|c| c.peer == Some(Peer::Here) || unknown(c));

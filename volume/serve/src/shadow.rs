@@ -13,7 +13,7 @@ use seekless_learn::without_stall;
 use seekless_sim::{Phases, Replay, SimConfig, SimError, Simulation, vanilla_of};
 
 use crate::backend::identity;
-use crate::calibration::{Calibration, Parts};
+use crate::calibration::{Calibration, ServiceTime};
 use crate::status::Busy;
 use crate::{IoSample, MakeShadow};
 
@@ -44,8 +44,8 @@ pub trait Shadow: Send {
     fn now(&self) -> Option<(Busy, f64)>;
     /// Busy time of the vanilla system, or the reason why it is unknown.
     fn vanilla(&self) -> Result<Busy, String>;
-    /// Operations so far, of the volume and of the vanilla system, if the device counts them; and what
-    /// they cost.
+    /// Operations so far of the volume and of the vanilla system, and their cost. `None` if the
+    /// device does not count operations.
     fn operations(&self) -> Option<Counted> {
         None
     }
@@ -162,7 +162,7 @@ struct Model {
     /// The area lies on another device, whose I/Os are no work of this disk.
     area_elsewhere: bool,
     /// I/Os of this interval, with their modelled times; `None` of an area elsewhere.
-    ios: Vec<(IoSample, Option<Parts>)>,
+    ios: Vec<(IoSample, Option<ServiceTime>)>,
     real: Real,
 }
 
@@ -173,7 +173,7 @@ struct Real {
     /// End of the latest measured read, of the disk and of an area elsewhere.
     free: [SimTime; 2],
     /// Modelled time of the vanilla system that is compared already.
-    vanilla: Parts,
+    vanilla: ServiceTime,
     compared: Compared,
 }
 
@@ -184,7 +184,7 @@ impl Real {
 
     /// The volume's I/Os of an interval in the order of their ends, and the vanilla system's modelled
     /// time so far. One fit, that of the interval's begin, predicts the times of both systems.
-    fn look(&mut self, ios: &[(IoSample, Option<Parts>)], vanilla: Option<Parts>) {
+    fn look(&mut self, ios: &[(IoSample, Option<ServiceTime>)], vanilla: Option<ServiceTime>) {
         let (fit, fits) = (self.calibration.clone(), self.fits());
         let expected_s = |modelled| {
             if fits { fit.predict(modelled) } else { fit.measured_like(modelled) }
@@ -332,7 +332,7 @@ impl Shadow for DiskShadow {
 impl Model {
     /// Serves the I/Os of an interval in the order of arrival, as the vanilla system's: a real disk
     /// would sort those of both.
-    fn look(&mut self, vanilla: Option<Parts>) {
+    fn look(&mut self, vanilla: Option<ServiceTime>) {
         let mut ios = std::mem::take(&mut self.ios);
         ios.sort_by_key(|(io, _)| io.at);
         for (io, modelled) in &mut ios {
@@ -345,7 +345,7 @@ impl Model {
     }
 
     /// The modelled time of the next I/O of the disk, at its arrival or when the disk is free.
-    fn serve(&mut self, io: &IoSample) -> Option<Parts> {
+    fn serve(&mut self, io: &IoSample) -> Option<ServiceTime> {
         let mut extent = io.extent;
         match io.target {
             Target::Area if self.area_elsewhere => return None,
@@ -356,7 +356,7 @@ impl Model {
         let command = Command { background: io.background, ..Command::new(0, io.op, extent) };
         let before = parts(&self.busy);
         if self.drive.submit_with(self.now, command, io.flags).is_err() {
-            return Some(Parts::default());
+            return Some(ServiceTime::default());
         }
         while let Some(at) = self.drive.next_event() {
             self.now = self.now.max(at);
@@ -380,8 +380,8 @@ fn all_of(sim: &Simulation) -> Phases {
     sim.so_far().foreground + sim.so_far().background
 }
 
-fn parts(busy: &Phases) -> Parts {
-    Parts {
+fn parts(busy: &Phases) -> ServiceTime {
+    ServiceTime {
         positioning_s: (busy.overhead + busy.seek + busy.rotation).as_secs_f64(),
         transfer_s: busy.transfer.as_secs_f64(),
     }

@@ -242,7 +242,7 @@ impl ScrubStatus {
     }
 }
 
-/// A home on another server: what was asked of that server, and what its failures cost.
+/// A home on another server: requests to this server, and the cost of its failures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ElsewhereStatus {
     /// False while there is no connection.

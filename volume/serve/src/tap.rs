@@ -63,8 +63,8 @@ impl Tap {
         }
     }
 
-    /// The time of submission of an I/O, later than that of each before: so the samples, which come
-    /// in the order of their ends, tell the order of submission too.
+    /// The time of submission of an I/O, later than the time of each I/O before. The samples come
+    /// in the order in which I/Os end, so these times also give the order of submission.
     #[inline]
     pub(crate) fn submitted(&mut self, now: SimTime) -> SimTime {
         self.latest = now.max(SimTime(self.latest.0.saturating_add(1)));

@@ -100,7 +100,7 @@ impl Tls {
         }
         // Reads and writes are the same for all kinds of sockets.
         let client = UnixStream::from(client);
-        let carrier = Carrier {
+        let carrier = TlsRelay {
             tls,
             client,
             volume,
@@ -203,7 +203,7 @@ fn certificates(
 }
 
 /// One encrypted connection.
-struct Carrier {
+struct TlsRelay {
     tls: ServerConnection,
     client: UnixStream,
     /// The end of the pair that leads to the volume.
@@ -220,7 +220,7 @@ struct Carrier {
     all: Arc<()>,
 }
 
-impl Carrier {
+impl TlsRelay {
     /// Carries bytes until one end closes the connection.
     fn carry(mut self) -> io::Result<()> {
         let mut bytes = vec![0; CARRY_BYTES];
@@ -320,8 +320,8 @@ impl Carrier {
         Ok(moved)
     }
 
-    /// True if the volume has closed its end, and the client leaves the last bytes where they are: it
-    /// could keep this thread for ever, and no limit counts it any more.
+    /// True if the volume has closed its end, and the client does not read the last bytes. Such a
+    /// client could keep this thread for ever, because no limit counts the connection any more.
     fn is_left(&self) -> bool {
         let crowded = Arc::strong_count(&self.all) > CLIENTS_MAX;
         if !crowded && self.sent.elapsed() < LINGER {
@@ -345,8 +345,8 @@ impl Carrier {
             PollFd::from_borrowed_fd(client, flags(self.wants_client(), self.tls.wants_write())),
             PollFd::from_borrowed_fd(volume, flags(self.wants_volume(), !self.ready.is_empty())),
         ];
-        // An end that is gone is reported in any case. So a volume that has closed its end is
-        // watched only when its bytes can be taken.
+        // The kernel reports a closed end in any case. So watch the volume only while this thread
+        // can take its bytes.
         let greeting = self.tls.is_handshaking();
         let both = greeting || self.wants_volume() || !self.ready.is_empty();
         let limit = (!both).then_some(&LOOK_EVERY);

@@ -1,9 +1,9 @@
 //! A volume as a block device of the kernel, /dev/ublkbN, by the driver ublk (Linux 6.5 and later).
 //!
 //! The device outlives its server. If a server dies, requests wait, and the next server of the same
-//! backing takes the device over: programs above see a pause, and no error. This holds where every
-//! acknowledged write is at home. Otherwise the users of the device get errors, as on a disk that
-//! was unplugged: an unflushed write may be lost then, and nobody above would know.
+//! backing takes the device over. Programs see a pause, and no error. This requires that every
+//! acknowledged write is at home. Otherwise the users of the device get errors, as from a disk that
+//! was unplugged: without an error, no program would know that an unflushed write may be lost.
 
 mod queue;
 mod sys;
@@ -267,9 +267,9 @@ fn left_of(control: &ControlDevice, mark: u64) -> Option<u32> {
     })
 }
 
-/// Refuses to change a backing whose block device waits for its next server: the kernel holds
-/// requests that are older than the change, and programs above would go on over it. The caller has
-/// locked the backing.
+/// Refuses to change a backing whose block device waits for its next server. The kernel holds
+/// requests that are older than the change, and programs would continue after the change without
+/// notice. The caller has locked the backing.
 pub(crate) fn ensure_no_device_waits(backing: &Path) -> Result<(), ServeError> {
     let left = ControlDevice::open().ok().and_then(|control| left_of(&control, mark_of(backing)));
     left.map_or(Ok(()), |number| Err(waits(number, backing)))

@@ -16,7 +16,7 @@ const SAME: f64 = 0.01;
 
 /// Disk times since the start, without times in which the watcher missed something.
 #[derive(Clone, Copy, Debug, Default)]
-struct Sums {
+struct DiskTimes {
     vanilla_s: f64,
     actual_s: f64,
 }
@@ -24,11 +24,11 @@ struct Sums {
 /// Adds up disk times, and judges.
 #[derive(Debug, Default)]
 pub(crate) struct Judge {
-    sums: Sums,
+    sums: DiskTimes,
     /// Disk times so far, and what the watcher missed.
     before: (Compared, u64),
     /// The start of each of the last minutes, and the sums at that time.
-    minutes: VecDeque<(u64, Sums)>,
+    minutes: VecDeque<(u64, DiskTimes)>,
     /// Moving data has cost more than it saved, at some time.
     owed: bool,
     paid_back_since: Option<u64>,

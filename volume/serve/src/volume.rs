@@ -31,8 +31,8 @@ use crate::backend::workers::{Job, JobName, Work, Workers};
 use crate::error::ServeError;
 use crate::learner::{Room, RoomReply};
 use crate::memory::{Current, Data, Inflight, Memories};
+use crate::memory_shares::Shares;
 use crate::server::{AdaptiveCounts, AreaStats, MemoryStats, ServerStats};
-use crate::share::Shares;
 use crate::tap::Tap;
 
 pub(crate) use clock::Clock;
@@ -57,7 +57,7 @@ pub(crate) struct Finished<O> {
     pub(crate) runs: Vec<(u32, u32)>,
 }
 
-pub(crate) struct Parts {
+pub(crate) struct VolumeParts {
     pub(crate) engine: Engine,
     /// True if the area outlasts the server.
     pub(crate) lasting: bool,
@@ -85,8 +85,8 @@ pub(crate) struct Volume<O> {
     pub(crate) memories: Memories<O>,
     questions: Slab<O>,
     running: Vec<Option<Running>>,
-    /// Memory of reads in flight: of those that devices work on, of those that were done at once
-    /// since the engine had no outputs left, and the most of both.
+    /// Memory of reads in flight: of reads at devices, of reads that were done at once since the
+    /// engine last had no outputs, and the maximum of both.
     reads_hold: usize,
     reads_now: usize,
     reads_most: usize,
@@ -117,10 +117,11 @@ pub(crate) struct Volume<O> {
 }
 
 impl<O> Volume<O> {
-    pub(crate) fn new(parts: Parts) -> Result<Self, ServeError> {
-        let Parts { engine, lasting, drain, files, .. } = parts;
-        let Parts { workers, bell, emulated, clock, observer, tap, scrub_every, shares, .. } =
-            parts;
+    pub(crate) fn new(parts: VolumeParts) -> Result<Self, ServeError> {
+        let VolumeParts { engine, lasting, drain, files, .. } = parts;
+        let VolumeParts {
+            workers, bell, emulated, clock, observer, tap, scrub_every, shares, ..
+        } = parts;
         let guarding = Guarding::new(&engine, drain);
         let now = clock.now();
         let mut volume = Self {

@@ -60,10 +60,10 @@ pub struct About {
 
 /// The latest status; cheap to clone.
 #[derive(Clone, Default)]
-pub struct Board(Arc<Mutex<Shown>>);
+pub struct Board(Arc<Mutex<BoardContent>>);
 
 #[derive(Default)]
-struct Shown {
+struct BoardContent {
     status: Arc<Status>,
     samples: VecDeque<Sample>,
     points: VecDeque<(Vec<Point>, u64)>,
@@ -102,7 +102,7 @@ impl Board {
     }
 
     /// Held for a copy of plain data: a panic cannot leave it half changed.
-    fn lock(&self) -> MutexGuard<'_, Shown> {
+    fn lock(&self) -> MutexGuard<'_, BoardContent> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -119,7 +119,10 @@ impl Board {
     /// A board with this status, for tests.
     #[cfg(test)]
     pub(crate) fn of(status: Status) -> Self {
-        Self(Arc::new(Mutex::new(Shown { status: Arc::new(status), ..Shown::default() })))
+        Self(Arc::new(Mutex::new(BoardContent {
+            status: Arc::new(status),
+            ..BoardContent::default()
+        })))
     }
 }
 
@@ -167,7 +170,7 @@ pub(crate) fn start(
 ) -> Result<Watcher, ServeError> {
     let board = Board::default();
     let (stop, stopped) = channel();
-    let mut work = Work::new(sources, about, shadow, board.clone());
+    let mut work = WatcherWork::new(sources, about, shadow, board.clone());
     work.look();
     let thread = std::thread::Builder::new()
         .name("seekless-watch".into())
@@ -176,7 +179,7 @@ pub(crate) fn start(
     Ok(Watcher { board, stop: Some(stop), thread: Some(thread) })
 }
 
-struct Work {
+struct WatcherWork {
     from: Sources,
     about: About,
     shadow: Option<Box<dyn Shadow>>,
@@ -189,7 +192,7 @@ struct Work {
     streams: Streams,
     /// Current or last move: done and total bytes.
     progress: (u64, u64),
-    said: Said,
+    said: OnceMessages,
     /// Of the adaptive policy, if there is a model of the vanilla system.
     guard: Option<PolicyGuard>,
     judge: Judge,
@@ -204,13 +207,13 @@ fn of(busy: &BusyStatus) -> Option<Compared> {
 
 /// Messages that appear only once.
 #[derive(Default)]
-struct Said {
+struct OnceMessages {
     missed: bool,
     unwatched: bool,
     vanilla: bool,
 }
 
-impl Work {
+impl WatcherWork {
     fn new(from: Sources, about: About, shadow: Option<Box<dyn Shadow>>, board: Board) -> Self {
         let position = if from.emulated { "head" } else { "address" };
         board.lock().axis = (from.size.0, from.size.0 + from.area.0, position);
@@ -228,7 +231,7 @@ impl Work {
             plans: 0,
             streams: Streams::default(),
             progress: (0, 0),
-            said: Said::default(),
+            said: OnceMessages::default(),
             guard,
             judge: Judge::default(),
             verdict: None,
@@ -479,28 +482,31 @@ impl Work {
             let what = match (&self.from.learned, stats.adaptive) {
                 (Some(_), _) => format!("The server learns; copies may take {}", self.from.area),
                 (None, Some(AdaptiveCounts { trail: Some((_, size)), .. })) => {
-                    format!("It learns at each request, and keeps a trail of {size}")
+                    format!("The server learns at each request, and keeps a trail of {size}")
                 }
                 (None, Some(_)) => {
-                    "It learns at each request how far to read ahead, and keeps no trail".to_owned()
+                    "The server learns at each request how far to read ahead, and keeps no trail"
+                        .to_owned()
                 }
-                (None, None) => "It learns and copies nothing: the vanilla system".to_owned(),
+                (None, None) => {
+                    "The server learns and copies nothing: this is the vanilla system".to_owned()
+                }
             };
             return tell(format!("Serving {} of {}. {what}.", self.about.backing, self.from.size));
         };
         match stats.clients as i64 - before.clients as i64 {
             0 => {}
-            n if n > 0 => tell(format!("NBD clients: {} ({n} came).", stats.clients)),
-            n => tell(format!("NBD clients: {} ({} left).", stats.clients, -n)),
+            n if n > 0 => tell(format!("NBD clients: {} ({n} connected).", stats.clients)),
+            n => tell(format!("NBD clients: {} ({} disconnected).", stats.clients, -n)),
         }
         match stats.area.trouble {
             trouble if trouble == before.area.trouble => {}
             Some(trouble) => tell(format!("No progress: {trouble}.")),
-            None => tell("There is progress again.".to_owned()),
+            None => tell("The volume makes progress again.".to_owned()),
         }
         self.narrate_area(stats, &before, unix);
         if stats.engine.plans_refused > before.engine.plans_refused {
-            tell("Refused a plan that does not fit this volume; the layout stays. Please report this.".to_owned());
+            tell("Refused a plan that does not fit this volume; the layout does not change. Please report this.".to_owned());
         }
         self.narrate_plan(unix);
         if stats.adaptive.is_none() {
@@ -512,11 +518,10 @@ impl Work {
                 self.board.tell(unix, text.to_owned());
             }
         };
-        let text =
-            "Requests come faster than the learner takes them: some are left out, and counted.";
+        let text = "Requests come faster than the learner takes them: it leaves some out, and counts them.";
         once(&mut self.said.missed, stats.unobserved > 0, text);
         let text =
-            "Requests come faster than the watcher takes them: the busy times leave some out.";
+            "Requests come faster than the watcher takes them: the busy times do not include some.";
         once(&mut self.said.unwatched, self.from.tap.missed() > 0, text);
         if let Some(b) = busy.filter(|b| b.vanilla.is_none()) {
             let text = format!("No comparison with the vanilla system: {}.", b.note);

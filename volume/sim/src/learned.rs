@@ -2,7 +2,7 @@
 
 use seekless_block::{Extent, Lba};
 use seekless_engine::{Config, Engine};
-use seekless_learn::{Answered, ReplicaProgress, ReplicaSpace, VolumeShape, needs_no_more};
+use seekless_learn::{AnsweredReads, ReplicaProgress, ReplicaSpace, VolumeShape, needs_no_more};
 
 /// The learner's view of a volume with this engine.
 #[must_use]
@@ -35,7 +35,7 @@ impl ReplicaSpace for EngineSpace<'_> {
         let home = self.answered_before + state.answered.home;
         ReplicaProgress {
             blocked: state.suspended || state.under_way,
-            answered: Answered { home, ..state.answered },
+            answered: AnsweredReads { home, ..state.answered },
         }
     }
 

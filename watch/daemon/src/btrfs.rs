@@ -48,7 +48,7 @@ const GROUPS_MOST: u64 = 32;
 pub(crate) type Key = (u64, u8, u64);
 
 /// A part of a node: the first key below a child, the child's address and version.
-type Child = (Key, u64, u64);
+type ChildPointer = (Key, u64, u64);
 
 /// The known facts of a file system.
 #[derive(Clone, Debug, Default)]
@@ -61,7 +61,7 @@ pub(crate) struct Leaves {
     /// The first key and the address of each leaf, in order.
     order: Vec<(Key, u64)>,
     /// Nodes above the leaves, by address and version.
-    nodes: FxHashMap<(u64, u64), Vec<Child>>,
+    nodes: FxHashMap<(u64, u64), Vec<ChildPointer>>,
 }
 
 impl Leaves {
@@ -103,7 +103,7 @@ impl Leaves {
         self.order.get(index).map_or((u64::MAX, u8::MAX, u64::MAX), |l| l.0)
     }
 
-    fn add(&mut self, (key, address, generation): Child) {
+    fn add(&mut self, (key, address, generation): ChildPointer) {
         self.leaves.insert(address, (generation, self.order.len()));
         self.order.push((key, address));
     }
@@ -148,7 +148,7 @@ impl Leaves {
             children.into_iter().for_each(|child| new.add(child));
             return Ok(());
         }
-        let unknown = |c: &&Child| !self.nodes.contains_key(&(c.1, c.2));
+        let unknown = |c: &&ChildPointer| !self.nodes.contains_key(&(c.1, c.2));
         children.iter().filter(unknown).for_each(|c| volume.read_ahead(c.1));
         children.iter().try_for_each(|c| self.walk(volume, new, (c.1, c.2), level - 1))
     }
@@ -265,7 +265,7 @@ impl<'a> Volume<'a> {
         Ok(())
     }
 
-    fn children(&self, address: u64, generation: u64, level: u8) -> io::Result<Vec<Child>> {
+    fn children(&self, address: u64, generation: u64, level: u8) -> io::Result<Vec<ChildPointer>> {
         let node = self.node(address, generation, level)?;
         let count = number32(&node, 96).unwrap_or(0) as usize;
         let all = node.get(HEAD..).unwrap_or_default().chunks_exact(POINTER).take(count);

@@ -18,7 +18,7 @@ use seekless_jobs::{Job, Watcher};
 use crate::WatchError;
 use crate::control;
 use crate::events::Event;
-use crate::fetch::{Fetcher, Found};
+use crate::fetch::{FetchResult, Fetcher};
 use crate::filesystem::Filesystem;
 use crate::mounts::{Choice, Mounted, mounted};
 use crate::pressure;
@@ -238,16 +238,17 @@ impl Daemon {
     /// Passes on what workers found, and sends orders.
     fn fetch(&mut self, now: u64) -> bool {
         for found in self.fetcher.found() {
-            let (Found::Gone(number, ..) | Found::Resolved(number, ..) | Found::Leaves(number, _)) =
-                found;
+            let (FetchResult::Gone(number, ..)
+            | FetchResult::Resolved(number, ..)
+            | FetchResult::Leaves(number, _)) = found;
             let of = |f: &&mut Filesystem| f.target.number == number;
             let Some(filesystem) = self.filesystems.iter_mut().find(of) else { continue };
             match found {
-                Found::Gone(_, file, generation) => filesystem.watcher.gone(file, generation),
-                Found::Resolved(_, place, generation, block) => {
+                FetchResult::Gone(_, file, generation) => filesystem.watcher.gone(file, generation),
+                FetchResult::Resolved(_, place, generation, block) => {
                     filesystem.watcher.resolved(place, generation, block);
                 }
-                Found::Leaves(_, leaves) => {
+                FetchResult::Leaves(_, leaves) => {
                     filesystem.found_leaves(leaves, now, today(), &mut self.processes);
                 }
             }
@@ -334,7 +335,7 @@ impl Daemon {
                 Err(e) => {
                     self.save_failed = true;
                     let text = format!(
-                        "{}: cannot save the learned data ({e}); watching goes on, and saving is tried again",
+                        "{}: cannot save the learned data ({e}); watching continues, and seekless will try again",
                         self.config.state.display()
                     );
                     self.messages.push(text);
@@ -431,8 +432,8 @@ impl Daemon {
         if !seen {
             let (point, kind) = (mounted.point.display(), &mounted.kind);
             return Err(format!(
-                "{point}: not watched: the kernel's events of {kind} were not there at the start; \
-                 if its module was loaded since, start again"
+                "{point}: not watched: the kernel had no events of {kind} at the start; \
+                 if its module is loaded now, start seekless watch again"
             ));
         }
         let taken: Vec<u64> = self.filesystems.iter().map(|f| f.id).collect();

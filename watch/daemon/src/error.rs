@@ -9,7 +9,7 @@ use seekless_host::tracing::TraceError;
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say the same")]
 pub enum WatchError {
-    #[error("{}: no mount point; `findmnt -T PATH` says which one holds a path", .0.display())]
+    #[error("{}: not a mount point; `findmnt -T PATH` shows the mount point of a path", .0.display())]
     NotMounted(PathBuf),
     #[error("{}: {kind} cannot be watched: {why}", point.display())]
     Unsupported { point: PathBuf, kind: String, why: &'static str },
@@ -21,7 +21,7 @@ pub enum WatchError {
     InUse(PathBuf),
     #[error("{}: no `seekless watch` runs with this state; start one, or give --state its folder", path.display())]
     NotRunning { path: PathBuf, source: io::Error },
-    #[error("{}: the daemon's answer is not understood: {what}", path.display())]
+    #[error("{}: this program cannot read the daemon's answer: {what}", path.display())]
     Answer { path: PathBuf, what: String },
     #[error(transparent)]
     Tracing(#[from] TraceError),

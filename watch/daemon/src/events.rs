@@ -8,7 +8,7 @@ use seekless_host::tracing::{
 
 /// The events, in the order of [`EVENTS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum KernelEvent {
     /// A page, or a folio of 2^`c` pages, enters the page cache: device, inode, page, order.
     Added,
     /// A request goes to the disk: device, sectors, [`READ`] and [`METADATA`], and the first sector.
@@ -27,30 +27,35 @@ pub enum What {
     Node,
 }
 
-/// Bits of [`What::Sent`]: a read, and of metadata.
+/// Bits of [`KernelEvent::Sent`]: a read, and of metadata.
 pub(crate) const READ: u64 = 1;
 pub(crate) const METADATA: u64 = 2;
 
 /// Each event: its name, its fields, and whether watching works without it.
-pub(crate) const EVENTS: [(What, &str, &[&str], bool); 8] = [
+pub(crate) const EVENTS: [(KernelEvent, &str, &[&str], bool); 8] = [
     (
-        What::Added,
+        KernelEvent::Added,
         "filemap/mm_filemap_add_to_page_cache",
         &["s_dev", "i_ino", "index", "order"],
         false,
     ),
-    (What::Sent, "block/block_bio_queue", &["dev", "nr_sector", "sector"], false),
-    (What::Touched, "block/block_touch_buffer", &["dev", "sector", "size"], false),
-    (What::Got, "filemap/mm_filemap_get_pages", &["s_dev", "i_ino", "index", "last_index"], true),
+    (KernelEvent::Sent, "block/block_bio_queue", &["dev", "nr_sector", "sector"], false),
+    (KernelEvent::Touched, "block/block_touch_buffer", &["dev", "sector", "size"], false),
     (
-        What::Mapped,
+        KernelEvent::Got,
+        "filemap/mm_filemap_get_pages",
+        &["s_dev", "i_ino", "index", "last_index"],
+        true,
+    ),
+    (
+        KernelEvent::Mapped,
         "filemap/mm_filemap_map_pages",
         &["s_dev", "i_ino", "index", "last_index"],
         true,
     ),
-    (What::Inode, "xfs/xfs_iget_miss", &["dev", "ino"], true),
-    (What::Listed, "xfs/xfs_readdir", &["dev", "ino"], true),
-    (What::Node, "btrfs/btrfs_tree_read_lock", &["owner", "block", "generation"], true),
+    (KernelEvent::Inode, "xfs/xfs_iget_miss", &["dev", "ino"], true),
+    (KernelEvent::Listed, "xfs/xfs_readdir", &["dev", "ino"], true),
+    (KernelEvent::Node, "btrfs/btrfs_tree_read_lock", &["owner", "block", "generation"], true),
 ];
 
 /// An event.
@@ -61,17 +66,17 @@ pub struct Event {
     /// The thread.
     pub thread: u32,
     /// Which event.
-    pub what: What,
+    pub what: KernelEvent,
     /// Device number of the kernel.
     pub device: u64,
-    /// The other fields, in the order of [`What`].
+    /// The other fields, in the order of [`KernelEvent`].
     pub values: [u64; 3],
 }
 
 /// Where the fields of an event are.
 #[derive(Clone, Debug)]
 pub struct Layout {
-    what: What,
+    what: KernelEvent,
     id: u16,
     thread: Field,
     fields: Vec<Field>,
@@ -81,12 +86,12 @@ pub struct Layout {
 
 impl Layout {
     /// From an event's `format`; an error names the missing part.
-    pub fn parse(what: What, text: &str) -> Result<Self, String> {
+    pub fn parse(what: KernelEvent, text: &str) -> Result<Self, String> {
         let names = EVENTS.iter().find(|e| e.0 == what).map_or(&[][..], |e| e.2);
         // Kernels before large folios have no order: each event is one page.
         let there = |n: &&&str| **n != "order" || number_field(text, "order").is_ok();
         let fields = names.iter().filter(there).map(|n| number_field(text, n));
-        let letters = (what == What::Sent).then(|| field(text, "rwbs")).transpose()?;
+        let letters = (what == KernelEvent::Sent).then(|| field(text, "rwbs")).transpose()?;
         Ok(Self {
             what,
             id: event_id(text)?,
@@ -128,7 +133,7 @@ impl Decoder {
     }
 
     /// True if this event is known to the kernel.
-    pub fn knows(&self, what: What) -> bool {
+    pub fn knows(&self, what: KernelEvent) -> bool {
         self.layouts.iter().any(|l| l.what == what)
     }
 
@@ -167,7 +172,7 @@ pub fn fuzz(data: &[u8]) {
 
 /// Descriptions by Linux 6.18 on x86-64.
 pub(crate) mod samples {
-    use super::{Decoder, Layout, PageLayout, What};
+    use super::{Decoder, KernelEvent, Layout, PageLayout};
 
     pub(crate) const PAGE: &str = "\
 \tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;
@@ -199,7 +204,10 @@ format:
 ";
 
     pub(crate) fn decoder(page: &str) -> Result<Decoder, String> {
-        let layouts = vec![Layout::parse(What::Added, ADDED)?, Layout::parse(What::Sent, SENT)?];
+        let layouts = vec![
+            Layout::parse(KernelEvent::Added, ADDED)?,
+            Layout::parse(KernelEvent::Sent, SENT)?,
+        ];
         Decoder::new(PageLayout::parse(page)?, ADDED, layouts)
     }
 }
@@ -235,7 +243,8 @@ mod tests {
         let mut out = Vec::new();
         assert_eq!(decoder.page(&page(&added()), &mut out), 0);
         let device = 7 << 20 | 1;
-        let want = Event { time: 105, thread: 77, what: What::Added, device, values: [12, 9, 2] };
+        let want =
+            Event { time: 105, thread: 77, what: KernelEvent::Added, device, values: [12, 9, 2] };
         assert_eq!(out, [want]);
         let mut sent = vec![0; 40];
         sent[..2].copy_from_slice(&2097u16.to_ne_bytes());
@@ -253,15 +262,15 @@ mod tests {
     fn what_is_missing_is_named_and_older_kernels_have_single_pages() {
         for name in ["s_dev", "i_ino", "index", "common_pid"] {
             let gone = ADDED.replace(&format!(" {name};"), " other;");
-            assert!(Layout::parse(What::Added, &gone).unwrap_err().contains(name), "{name}");
+            assert!(Layout::parse(KernelEvent::Added, &gone).unwrap_err().contains(name), "{name}");
         }
         let old = ADDED.replace(" order;", " other;");
-        let layouts = vec![Layout::parse(What::Added, &old).unwrap()];
+        let layouts = vec![Layout::parse(KernelEvent::Added, &old).unwrap()];
         let decoder = Decoder::new(PageLayout::parse(PAGE).unwrap(), &old, layouts).unwrap();
         let mut out = Vec::new();
         decoder.page(&page(&added()), &mut out);
         assert_eq!(out[0].values, [12, 9, 0]);
-        assert!(Layout::parse(What::Sent, &SENT.replace("rwbs", "other")).is_err());
+        assert!(Layout::parse(KernelEvent::Sent, &SENT.replace("rwbs", "other")).is_err());
     }
 
     #[test]

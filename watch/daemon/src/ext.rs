@@ -122,8 +122,8 @@ impl Ext {
         let mut node = inode.map.to_vec();
         for _ in 0..=LEVELS {
             match step(&node, block) {
-                Some(Step::Found(found)) => return Ok(Some(found)),
-                Some(Step::Below(next)) => {
+                Some(TreeStep::Found(found)) => return Ok(Some(found)),
+                Some(TreeStep::Below(next)) => {
                     node.resize(self.block_bytes as usize, 0);
                     device.read_exact_at(&mut node, self.address(next))?;
                 }
@@ -178,7 +178,7 @@ impl Inode {
     }
 }
 
-enum Step {
+enum TreeStep {
     /// The block's number on the device.
     Found(u64),
     /// The node below.
@@ -186,7 +186,7 @@ enum Step {
 }
 
 /// One node of a tree of extents. `None`: nothing is there, or the node is damaged.
-fn step(node: &[u8], block: u64) -> Option<Step> {
+fn step(node: &[u8], block: u64) -> Option<TreeStep> {
     if number16(node, 0)? != EXTENT_MAGIC {
         return None;
     }
@@ -196,7 +196,7 @@ fn step(node: &[u8], block: u64) -> Option<Step> {
     let (start, at) = starts.map_while(|s| s).take_while(|&(start, _)| start <= block).last()?;
     if !is_leaf {
         let upper = u64::from(number16(node, at + 8)?) << 32;
-        return Some(Step::Below(upper | u64::from(number32(node, at + 4)?)));
+        return Some(TreeStep::Below(upper | u64::from(number32(node, at + 4)?)));
     }
     let length = match u64::from(number16(node, at + 4)?) {
         // Allocated, and not written yet.
@@ -205,7 +205,7 @@ fn step(node: &[u8], block: u64) -> Option<Step> {
     };
     let upper = u64::from(number16(node, at + 6)?) << 32;
     let first = upper | u64::from(number32(node, at + 8)?);
-    (block - start < length).then(|| Step::Found(first.saturating_add(block - start)))
+    (block - start < length).then(|| TreeStep::Found(first.saturating_add(block - start)))
 }
 
 fn number16(bytes: &[u8], at: usize) -> Option<u16> {

@@ -19,7 +19,7 @@ use seekless_block::PAGE_BYTES;
 use seekless_host::sys::{
     RawMap, btrfs_inode, btrfs_read_leaf, fiemap, file_handle, open_handle, xfs_inode,
 };
-use seekless_jobs::{Order, PIECE_PAGES, Place};
+use seekless_jobs::{Order, PIECE_PAGES, PieceId};
 
 use crate::btrfs::{Key, Leaves};
 use crate::ext::Ext;
@@ -120,16 +120,16 @@ pub(crate) enum Task {
     /// Pages of a file, for this thread.
     Pages(Arc<Target>, Source, u32, Order),
     /// Find the generation and the address of a piece, for this thread.
-    Resolve(Arc<Target>, Source, u32, Place),
+    Resolve(Arc<Target>, Source, u32, PieceId),
 }
 
 /// What a worker found out about a file system.
 #[derive(Debug)]
-pub(crate) enum Found {
+pub(crate) enum FetchResult {
     /// The file is not there any more with this generation; 0: with none.
     Gone(u64, u64, u32),
     /// Generation and address of a piece.
-    Resolved(u64, Place, u32, u64),
+    Resolved(u64, PieceId, u32, u64),
     /// The leaves of a tree of btrfs. `None`: as they were, or they cannot be read.
     Leaves(u64, Option<Box<Leaves>>),
 }
@@ -141,7 +141,7 @@ pub(crate) type UnderWay = Arc<AtomicUsize>;
 #[derive(Debug)]
 pub(crate) struct Fetcher {
     tasks: Sender<(Task, UnderWay)>,
-    found: Receiver<Found>,
+    found: Receiver<FetchResult>,
     /// The threads' numbers, which their events carry.
     pub(crate) threads: Vec<u32>,
 }
@@ -174,12 +174,12 @@ impl Fetcher {
     }
 
     /// What workers found out since the last time.
-    pub(crate) fn found(&self) -> impl Iterator<Item = Found> {
+    pub(crate) fn found(&self) -> impl Iterator<Item = FetchResult> {
         self.found.try_iter()
     }
 }
 
-fn work(queue: &Mutex<Receiver<(Task, UnderWay)>>, results: &Sender<Found>) {
+fn work(queue: &Mutex<Receiver<(Task, UnderWay)>>, results: &Sender<FetchResult>) {
     loop {
         let task = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok((task, under_way)) = task else { return };
@@ -197,7 +197,8 @@ fn work(queue: &Mutex<Receiver<(Task, UnderWay)>>, results: &Sender<Found>) {
                     fadvise(&d, 0, None, Advice::Random)?;
                     known.again(&d, tree)
                 });
-                let _ = results.send(Found::Leaves(number, found.ok().flatten().map(Box::new)));
+                let _ =
+                    results.send(FetchResult::Leaves(number, found.ok().flatten().map(Box::new)));
             }
             Task::Pages(target, source, user, order) => {
                 let done = pages(&target, &source, user, &order);
@@ -213,19 +214,19 @@ fn work(queue: &Mutex<Receiver<(Task, UnderWay)>>, results: &Sender<Found>) {
 }
 
 /// A piece with its generation and address, where they became known.
-type Known = Option<(Place, u32, u64)>;
+type KnownPiece = Option<(PieceId, u32, u64)>;
 
 fn results_of(
     target: &Target,
     (file, generation): (u64, u32),
-    done: Result<Known, Errno>,
-    results: &Sender<Found>,
+    done: Result<KnownPiece, Errno>,
+    results: &Sender<FetchResult>,
 ) {
     let found = match done {
         Ok(Some((place, generation, block))) => {
-            Found::Resolved(target.number, place, generation, block)
+            FetchResult::Resolved(target.number, place, generation, block)
         }
-        Err(Errno::STALE | Errno::NOENT) => Found::Gone(target.number, file, generation),
+        Err(Errno::STALE | Errno::NOENT) => FetchResult::Gone(target.number, file, generation),
         Ok(None) | Err(_) => return,
     };
     let _ = results.send(found);
@@ -252,7 +253,7 @@ fn with_mount(
     open_mount(target, user)?.map_or(Ok(()), |mount| read(mount.as_fd()))
 }
 
-fn pages(target: &Target, source: &Source, user: u32, order: &Order) -> Result<Known, Errno> {
+fn pages(target: &Target, source: &Source, user: u32, order: &Order) -> Result<KnownPiece, Errno> {
     let (inode, pages) = (order.pages.file, &order.pages);
     let mut known = order.generation;
     if let Source::Device(device) = source
@@ -302,7 +303,12 @@ fn list(directory: &OwnedFd, user: u32) -> Result<(), Errno> {
     Ok(())
 }
 
-fn resolve(target: &Target, source: &Source, user: u32, place: Place) -> Result<Known, Errno> {
+fn resolve(
+    target: &Target,
+    source: &Source,
+    user: u32,
+    place: PieceId,
+) -> Result<KnownPiece, Errno> {
     let first = place.first_page();
     if let Source::Device(device) = source {
         let found = device.wait(place.file, first, 1)?;
@@ -409,7 +415,7 @@ mod tests {
         }
         fetcher.send(Task::Leaves(2, dir.join("none"), 5, Arc::default()), &other);
         let found = fetcher.found.recv_timeout(std::time::Duration::from_secs(10));
-        assert!(matches!(found, Ok(Found::Leaves(2, None))), "{found:?}");
+        assert!(matches!(found, Ok(FetchResult::Leaves(2, None))), "{found:?}");
         assert_eq!(one.load(Ordering::Relaxed), TASKS);
         let writer = File::options().write(true).open(&hangs).unwrap();
         while one.load(Ordering::Relaxed) > 0 {

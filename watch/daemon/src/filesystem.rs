@@ -9,11 +9,11 @@ use std::sync::{Arc, Mutex};
 use rustc_hash::FxHashMap;
 use seekless_block::{Duration, PAGE_BYTES, SimTime};
 use seekless_host::sys::xfs_uuid;
-use seekless_jobs::{DEVICE, Fills, Limits, Order, Pages, Watcher, Who};
+use seekless_jobs::{DEVICE, Fills, Limits, Order, PageUser, Pages, Watcher};
 
 use crate::WatchError;
 use crate::disk::Disk;
-use crate::events::{Event, METADATA, READ, What};
+use crate::events::{Event, KernelEvent, METADATA, READ};
 use crate::fetch::{Device, Fetcher, GROUP, Source, TASKS, Target, Task, UnderWay, is_there};
 use crate::mounts::Mounted;
 use crate::nodes::Nodes;
@@ -145,11 +145,11 @@ impl Filesystem {
             return;
         }
         match event.what {
-            What::Added => self.added(event, own, bdev),
-            What::Sent if self.is_here(event) && second & READ != 0 => {
+            KernelEvent::Added => self.added(event, own, bdev),
+            KernelEvent::Sent if self.is_here(event) && second & READ != 0 => {
                 self.read_sent(event, own, today, processes);
             }
-            What::Touched if event.device == number => {
+            KernelEvent::Touched if event.device == number => {
                 // To open a file, a worker uses its inode, in place of the program.
                 let user = if own { None } else { self.user(event, processes) };
                 if !own && user.is_none() {
@@ -161,17 +161,19 @@ impl Filesystem {
                 let count = bytes.div_ceil(PAGE_BYTES);
                 self.watcher.touched(now, group, Pages { file: DEVICE, first, count });
             }
-            What::Got | What::Mapped if event.device == number && !own && self.knows_files() => {
+            KernelEvent::Got | KernelEvent::Mapped
+                if event.device == number && !own && self.knows_files() =>
+            {
                 let Some(user) = self.user(event, processes) else { return };
                 let group = Some(user.group);
                 let count = third.saturating_sub(second).saturating_add(1);
                 self.watcher.touched(now, group, Pages { file: first, first: second, count });
             }
-            What::Inode if event.device == number => {
+            KernelEvent::Inode if event.device == number => {
                 let pages = Pages { file: DEVICE, first: first / GROUP, count: 1 };
                 self.inode(event, own, today, processes, pages);
             }
-            What::Listed if event.device == number => {
+            KernelEvent::Listed if event.device == number => {
                 let last = self.last_inode(event.thread);
                 let call = if last.listed.0 == first { last.listed.1 + 1 } else { 0 };
                 last.listed = (first, call);
@@ -259,7 +261,7 @@ impl Filesystem {
         }
     }
 
-    pub(crate) fn user(&mut self, event: &Event, processes: &mut Processes) -> Option<Who> {
+    pub(crate) fn user(&mut self, event: &Event, processes: &mut Processes) -> Option<PageUser> {
         let who = processes.who(event.thread, event.time)?;
         if self.users.len() >= THREADS && !self.users.contains_key(&who.group) {
             self.users.clear();
@@ -428,7 +430,7 @@ mod tests {
         let at = |sector| Event {
             time: 0,
             thread: 1,
-            what: What::Sent,
+            what: KernelEvent::Sent,
             device: 8,
             values: [16, READ, sector],
         };

@@ -116,7 +116,7 @@ const fn kernel_number((major, minor): (u32, u32)) -> u64 {
 fn supported(kind: &str) -> Result<(), &'static str> {
     match kind {
         "ext2" | "ext3" | "ext4" | "xfs" | "btrfs" => Ok(()),
-        "f2fs" => Err("it moves files as it cleans up, so learned addresses are soon wrong"),
+        "f2fs" => Err("it moves files when it cleans up, so learned addresses are soon wrong"),
         "zfs" => Err("it has a cache of its own, which the kernel's events do not show"),
         _ => Err("seekless watch knows ext2, ext3, ext4, XFS and btrfs"),
     }
@@ -243,7 +243,7 @@ broken line
         for (point, word) in [
             ("/mnt/x", "f2fs cannot be watched: it moves files"),
             ("/mnt/z", "zfs"),
-            ("/nowhere", "no mount point"),
+            ("/nowhere", "not a mount point"),
             ("/proc", "proc"),
         ] {
             let error = Choice::Points(vec![point.into()]).check(&all).map_err(|e| e.to_string());

@@ -8,7 +8,7 @@ use seekless_block::{PAGE_BYTES, SimTime};
 use seekless_jobs::{DEVICE, Order, Pages};
 
 use crate::btrfs::{Key, Leaves};
-use crate::events::{Event, METADATA, READ, What};
+use crate::events::{Event, KernelEvent, METADATA, READ};
 use crate::fetch::{Fetcher, Task};
 use crate::filesystem::Filesystem;
 use crate::processes::Processes;
@@ -134,17 +134,17 @@ impl Filesystem {
         let Some(nodes) = &mut self.nodes else { return false };
         let [first, second, third] = event.values;
         match event.what {
-            What::Added if event.device == self.mounted.number() && first == NODES => {
+            KernelEvent::Added if event.device == self.mounted.number() && first == NODES => {
                 nodes.added(event.thread, second, third);
             }
-            What::Sent if is_here && second & (READ | METADATA) == READ | METADATA => {
+            KernelEvent::Sent if is_here && second & (READ | METADATA) == READ | METADATA => {
                 let bytes = nodes.leaves.node_bytes;
                 let added = nodes.added.remove(&event.thread).unwrap_or_default();
                 for address in added.into_iter().filter(|a| bytes == 0 || a % bytes == 0) {
                     self.node_read(event, own, address, today, processes);
                 }
             }
-            What::Node if event.device == nodes.tree => {
+            KernelEvent::Node if event.device == nodes.tree => {
                 // A worker of ours takes a node after it has read it: this is no use.
                 if own && nodes.fetched.get(&event.thread) == Some(&first) {
                     return true;

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 
 use rustc_hash::FxHashMap;
-use seekless_jobs::Who;
+use seekless_jobs::PageUser;
 use twox_hash::XxHash3_64;
 
 /// How long a thread is what it was: a new process begins under the name of the shell.
@@ -18,7 +18,7 @@ const THREADS: usize = 4096;
 /// Threads that were seen.
 #[derive(Debug, Default)]
 pub(crate) struct Processes {
-    threads: FxHashMap<u32, (u64, Who)>,
+    threads: FxHashMap<u32, (u64, PageUser)>,
     /// Names of programs by hash, if names are kept.
     names: Option<FxHashMap<u64, String>>,
 }
@@ -31,7 +31,7 @@ impl Processes {
 
     /// Who this thread is, at this time in nanoseconds. A thread that has ended before it was seen
     /// is a group of its own. `None`: nobody waits for what this thread reads.
-    pub(crate) fn who(&mut self, thread: u32, now: u64) -> Option<Who> {
+    pub(crate) fn who(&mut self, thread: u32, now: u64) -> Option<PageUser> {
         let before = self.threads.get(&thread).copied();
         if let Some((seen, who)) = before
             && now.saturating_sub(seen) < FRESH_NS
@@ -60,7 +60,7 @@ impl Processes {
         {
             names.entry(program).or_insert_with(|| name.to_owned());
         }
-        let who = Who { group, program };
+        let who = PageUser { group, program };
         self.threads.insert(thread, (now, who));
         Some(who)
     }
@@ -114,7 +114,7 @@ mod tests {
         let who = processes.who(me, 0).unwrap();
         assert_eq!(who.group, rustix::process::getpgrp().as_raw_pid().cast_unsigned());
         assert!(who.program != 0 && processes.names().any(|(p, _)| p == who.program));
-        assert_eq!(processes.who(u32::MAX, 0), Some(Who { group: u32::MAX, program: 0 }));
+        assert_eq!(processes.who(u32::MAX, 0), Some(PageUser { group: u32::MAX, program: 0 }));
         assert!(program(0, "tar") != program(1000, "tar"));
         assert!(works("7 (a) b) S 1 42") && !works("7 (a) Z 1 42") && !works("7 (a"));
         assert!(is_alive(me) && !is_alive(u32::MAX) && !is_alive(0));

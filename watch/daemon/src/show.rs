@@ -56,14 +56,14 @@ pub fn jobs(report: &WatchReport, width: usize, colour: bool) -> String {
 }
 
 fn jobs_of(filesystem: &FilesystemReport, dry_run: bool) -> Table {
-    let saved = if dry_run { "waits it would have saved" } else { "in vain" };
+    let saved = if dry_run { "waits saved, estimated" } else { "in vain" };
     let names = ["job", "pages", "runs", "alone", "helped", "times faster", saved];
     let mut table = Table::new(format!("Jobs on {}", filesystem.mount), columns(&names));
     let mut all: Vec<&JobReport> = filesystem.jobs.iter().collect();
     all.sort_by_key(|j| std::cmp::Reverse(u64::from(j.plain.millis) * u64::from(j.runs)));
     for job in all {
         let name = if job.name.is_empty() { job.id.to_string() } else { job.name.clone() };
-        let rests = if job.rests { " (rests)" } else { "" };
+        let rests = if job.rests { " (paused)" } else { "" };
         let (alone, helped) = (job.plain, job.helped);
         let run = |t: Tally| match t.runs {
             0 => String::new(),

@@ -28,7 +28,7 @@ impl Store {
             .map_err(fail("make the folder of the state"))?;
         let about = dir.metadata().map_err(fail("look at the folder of the state"))?;
         if about.uid() != rustix::process::geteuid().as_raw() || about.mode() & 0o022 != 0 {
-            let source = io::Error::other("other users may write there; take another folder");
+            let source = io::Error::other("other users may write there; name another folder");
             return Err(fail("keep the state")(source));
         }
         let mut private = File::options();
@@ -54,7 +54,13 @@ impl Store {
                 Err(e) => e.to_string(),
             },
         };
-        (Vec::new(), Some(format!("{}: {wrong}; learning starts from nothing", path.display())))
+        (
+            Vec::new(),
+            Some(format!(
+                "{}: {wrong}; learning starts again without earlier data",
+                path.display()
+            )),
+        )
     }
 
     /// Replaces the file of a file system. After an error the old file is still there.

@@ -4,7 +4,7 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 
 use seekless_host::tracing::{Instance, PageLayout, Pipe, TraceError, check_entries};
 
-use crate::events::{Decoder, EVENTS, Event, Layout, What};
+use crate::events::{Decoder, EVENTS, Event, KernelEvent, Layout};
 use crate::switch::Switch;
 
 /// Kernel memory for unread events of all CPUs.
@@ -40,8 +40,11 @@ pub(crate) struct Tracer {
 }
 
 /// Fills and reads of the disk are watched always; uses in memory only at times.
-pub(crate) const fn is_always_on(what: What) -> bool {
-    matches!(what, What::Added | What::Sent | What::Inode | What::Listed)
+pub(crate) const fn is_always_on(what: KernelEvent) -> bool {
+    matches!(
+        what,
+        KernelEvent::Added | KernelEvent::Sent | KernelEvent::Inode | KernelEvent::Listed
+    )
 }
 
 impl Tracer {
@@ -78,7 +81,7 @@ impl Tracer {
         })?;
         let mut tracer = Self { switch, instance, decoder, page: vec![0; page_bytes], missed: 0 };
         tracer.watch(devices)?;
-        let always = |e: &&(What, _, _, _)| tracer.decoder.knows(e.0) && is_always_on(e.0);
+        let always = |e: &&(KernelEvent, _, _, _)| tracer.decoder.knows(e.0) && is_always_on(e.0);
         for (_, name, ..) in EVENTS.iter().filter(always) {
             tracer.instance.set(&format!("events/{name}/enable"), "1")?;
         }
@@ -98,7 +101,7 @@ impl Tracer {
     /// this, a daemon that sees nothing looks like a quiet disk.
     pub(crate) fn check(&self) -> Result<(), TraceError> {
         self.instance.must_be_on("tracing_on")?;
-        let always = |e: &&(What, _, _, _)| self.decoder.knows(e.0) && is_always_on(e.0);
+        let always = |e: &&(KernelEvent, _, _, _)| self.decoder.knows(e.0) && is_always_on(e.0);
         EVENTS.iter().filter(always).try_for_each(|(_, name, ..)| {
             self.instance.must_be_on(&format!("events/{name}/enable"))
         })
@@ -117,17 +120,17 @@ impl Tracer {
 
     /// True if this kernel shows uses of files in memory.
     pub(crate) fn sees_files(&self) -> bool {
-        self.decoder.knows(What::Got)
+        self.decoder.knows(KernelEvent::Got)
     }
 
     /// True if this kernel shows uses of inodes of XFS.
     pub(crate) fn sees_xfs(&self) -> bool {
-        self.decoder.knows(What::Inode) && self.decoder.knows(What::Listed)
+        self.decoder.knows(KernelEvent::Inode) && self.decoder.knows(KernelEvent::Listed)
     }
 
     /// True if this kernel shows uses of nodes of btrfs.
     pub(crate) fn sees_btrfs(&self) -> bool {
-        self.decoder.knows(What::Node)
+        self.decoder.knows(KernelEvent::Node)
     }
 
     /// What becomes readable with the first event.
@@ -153,22 +156,24 @@ impl Tracer {
 
 /// The kernel's filter. The pages of a block device belong to an inode whose number is the
 /// device's. For very many devices there is no filter: each file system looks at the numbers anyway.
-fn filter(what: What, devices: &Devices) -> String {
+fn filter(what: KernelEvent, devices: &Devices) -> String {
     let all = |names: &[&str], numbers: &[u64]| {
         let each = numbers.iter().flat_map(|d| names.iter().map(move |n| format!("{n} == {d}")));
         each.collect::<Vec<_>>().join(" || ")
     };
     let text = match what {
-        What::Added => [all(&["s_dev"], &devices.filesystems), all(&["i_ino"], &devices.cached)]
-            .into_iter()
-            .filter(|t| !t.is_empty())
-            .collect::<Vec<_>>()
-            .join(" || "),
-        What::Sent => all(&["dev"], &devices.disks),
-        What::Touched => all(&["dev"], &devices.cached),
-        What::Inode | What::Listed => all(&["dev"], &devices.filesystems),
-        What::Node => all(&["owner"], &devices.trees),
-        What::Got | What::Mapped => all(&["s_dev"], &devices.filesystems),
+        KernelEvent::Added => {
+            [all(&["s_dev"], &devices.filesystems), all(&["i_ino"], &devices.cached)]
+                .into_iter()
+                .filter(|t| !t.is_empty())
+                .collect::<Vec<_>>()
+                .join(" || ")
+        }
+        KernelEvent::Sent => all(&["dev"], &devices.disks),
+        KernelEvent::Touched => all(&["dev"], &devices.cached),
+        KernelEvent::Inode | KernelEvent::Listed => all(&["dev"], &devices.filesystems),
+        KernelEvent::Node => all(&["owner"], &devices.trees),
+        KernelEvent::Got | KernelEvent::Mapped => all(&["s_dev"], &devices.filesystems),
     };
     match text.len() {
         // No device: nothing passes.
@@ -186,14 +191,14 @@ mod tests {
     fn the_kernel_filters_by_device() {
         let devices =
             Devices { filesystems: vec![8, 9], cached: vec![8], disks: vec![7], trees: vec![5] };
-        assert_eq!(filter(What::Added, &devices), "s_dev == 8 || s_dev == 9 || i_ino == 8");
-        assert_eq!(filter(What::Sent, &devices), "dev == 7");
-        assert_eq!(filter(What::Touched, &devices), "dev == 8");
-        assert_eq!(filter(What::Inode, &devices), "dev == 8 || dev == 9");
-        assert_eq!(filter(What::Node, &devices), "owner == 5");
-        assert_eq!(filter(What::Got, &Devices::default()), "common_pid == 4294967295");
+        assert_eq!(filter(KernelEvent::Added, &devices), "s_dev == 8 || s_dev == 9 || i_ino == 8");
+        assert_eq!(filter(KernelEvent::Sent, &devices), "dev == 7");
+        assert_eq!(filter(KernelEvent::Touched, &devices), "dev == 8");
+        assert_eq!(filter(KernelEvent::Inode, &devices), "dev == 8 || dev == 9");
+        assert_eq!(filter(KernelEvent::Node, &devices), "owner == 5");
+        assert_eq!(filter(KernelEvent::Got, &Devices::default()), "common_pid == 4294967295");
         let numbers: Vec<u64> = (0..200).map(|n| 254 << 20 | n).collect();
         let many = Devices { filesystems: numbers.clone(), cached: numbers, ..Devices::default() };
-        assert_eq!(filter(What::Added, &many), "0", "a longer filter is refused");
+        assert_eq!(filter(KernelEvent::Added, &many), "0", "a longer filter is refused");
     }
 }

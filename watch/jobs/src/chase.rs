@@ -4,7 +4,7 @@
 use rustc_hash::FxHashMap;
 
 use crate::job::Job;
-use crate::piece::{Piece, Place};
+use crate::piece::{Piece, PieceId};
 
 /// Pieces of the first window. Windows count pieces, and not pages: a seek of the disk costs more
 /// than the pages of a piece, and a program may use these pages throughout its run.
@@ -32,7 +32,7 @@ const SURE: usize = 16;
 
 /// The fate of the pieces of a chase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Outcome {
+pub(crate) struct ChaseOutcome {
     /// Pages fetched from the disk.
     pub(crate) fetched: u64,
     /// Of these, used.
@@ -142,7 +142,7 @@ pub(crate) struct Chase {
     uses_files: bool,
     /// The last use beyond reach, and the number of these in order.
     far: (usize, u32),
-    ordered: FxHashMap<Place, Ordered>,
+    ordered: FxHashMap<PieceId, Ordered>,
     strays: u32,
 }
 
@@ -179,7 +179,7 @@ impl Chase {
 
     /// The program used pages of a place. `waited`: they were not in memory. If they were fetched, the
     /// kernel has dropped them before their use.
-    pub(crate) fn used(&mut self, job: &Job, place: Place, pages: u32, waited: bool) -> Counted {
+    pub(crate) fn used(&mut self, job: &Job, place: PieceId, pages: u32, waited: bool) -> Counted {
         let Some(position) = job.find(place) else {
             self.strays += 1;
             return Counted::default();
@@ -214,7 +214,7 @@ impl Chase {
 
     /// A worker of ours used metadata that was ordered, to open a file for the program. Returns
     /// pages that were fetched and are used only now.
-    pub(crate) fn served(&mut self, place: Place, pages: u32) -> u32 {
+    pub(crate) fn served(&mut self, place: PieceId, pages: u32) -> u32 {
         let Some(ordered) = self.ordered.get_mut(&place) else { return 0 };
         // The program finds the inode in memory: this use is the only one that is seen.
         let window = if place.is_metadata() { &mut self.metadata } else { &mut self.files };
@@ -274,7 +274,7 @@ impl Chase {
 
     /// Pages came from the disk. Returns those that were ordered and are new, and of these the ones
     /// that are not used yet. Short holes were read along on purpose: nobody is to use them.
-    pub(crate) fn fetched(&mut self, place: Place, pages: u32) -> (u32, u32) {
+    pub(crate) fn fetched(&mut self, place: PieceId, pages: u32) -> (u32, u32) {
         let Some(ordered) = self.ordered.get_mut(&place) else { return (0, 0) };
         let new = pages & ordered.pages & !ordered.fetched;
         ordered.fetched |= new;
@@ -282,7 +282,7 @@ impl Chase {
     }
 
     /// Pages of a place that were ordered.
-    pub(crate) fn ordered(&self, place: Place) -> Option<u32> {
+    pub(crate) fn ordered(&self, place: PieceId) -> Option<u32> {
         self.ordered.get(&place).map(|o| o.pages)
     }
 
@@ -321,7 +321,7 @@ impl Chase {
         window: &mut Window,
         metadata: bool,
         (at, blind): (usize, usize),
-        ordered: &mut FxHashMap<Place, Ordered>,
+        ordered: &mut FxHashMap<PieceId, Ordered>,
         job: &Job,
     ) -> u64 {
         let mut vain = 0;
@@ -345,14 +345,14 @@ impl Chase {
     }
 
     /// Pieces that only workers of ours have used: the program did not come there.
-    pub(crate) fn unreached(&self, job: &Job) -> impl Iterator<Item = Place> {
+    pub(crate) fn unreached(&self, job: &Job) -> impl Iterator<Item = PieceId> {
         let only = self.ordered.iter().filter(|(_, o)| o.served != 0 && o.used == o.served);
         only.map(|(&place, _)| place).filter(|p| job.find(*p).is_some_and(|i| i > self.at))
     }
 
     /// The fate of all pieces.
-    pub(crate) fn outcome(&self, job: &Job) -> Outcome {
-        let mut outcome = Outcome::default();
+    pub(crate) fn outcome(&self, job: &Job) -> ChaseOutcome {
+        let mut outcome = ChaseOutcome::default();
         for (place, ordered) in &self.ordered {
             let position = job.find(*place).unwrap_or(0);
             let count = |pages: u32| u64::from((ordered.fetched & pages).count_ones());
@@ -384,7 +384,7 @@ mod tests {
     const PIECES: u32 = 5000;
 
     fn job() -> Job {
-        let piece = |chunk| Piece::new(Place { file: DEVICE, chunk }, 1);
+        let piece = |chunk| Piece::new(PieceId { file: DEVICE, chunk }, 1);
         Job::new(1, 0, (0..PIECES).map(piece).collect())
     }
 
@@ -400,7 +400,7 @@ mod tests {
                 orders += 1;
                 chase.fetched(piece.place, 1);
             }
-            chase.used(&job, Place { file: DEVICE, chunk }, 1, false);
+            chase.used(&job, PieceId { file: DEVICE, chunk }, 1, false);
         }
         orders
     }
@@ -431,13 +431,13 @@ mod tests {
         let job = job();
         let mut chase = Chase::new(1, (0, 1), true, false, false);
         for other in 1..u64::from(STRAYS) {
-            chase.used(&job, Place { file: other, chunk: 0 }, 1, false);
+            chase.used(&job, PieceId { file: other, chunk: 0 }, 1, false);
         }
         assert!(!chase.is_lost());
-        chase.used(&job, Place { file: DEVICE, chunk: 5 }, 1, false);
+        chase.used(&job, PieceId { file: DEVICE, chunk: 5 }, 1, false);
         for other in 1..=u64::from(STRAYS) {
             assert!(!chase.is_lost(), "{other}");
-            chase.used(&job, Place { file: other, chunk: 0 }, 1, false);
+            chase.used(&job, PieceId { file: other, chunk: 0 }, 1, false);
         }
         assert!(chase.is_lost());
     }
@@ -447,7 +447,7 @@ mod tests {
         let job = job();
         let mut chase = Chase::new(1, (0, 1), true, false, false);
         let use_one = |chase: &mut Chase, chunk| {
-            chase.used(&job, Place { file: DEVICE, chunk }, 1, false);
+            chase.used(&job, PieceId { file: DEVICE, chunk }, 1, false);
             chase.next(&job).map(|p| p.place.chunk)
         };
         assert_eq!(use_one(&mut chase, 4000), Some(1));
@@ -462,8 +462,8 @@ mod tests {
         let mut chase = Chase::new(1, (0, 1), true, false, false);
         let mut orders = 0;
         for chunk in 1..100 {
-            chase.used(&job, Place { file: DEVICE, chunk: 4000 + chunk }, 1, false);
-            chase.used(&job, Place { file: DEVICE, chunk }, 1, false);
+            chase.used(&job, PieceId { file: DEVICE, chunk: 4000 + chunk }, 1, false);
+            chase.used(&job, PieceId { file: DEVICE, chunk }, 1, false);
             while let Some(piece) = chase.next(&job) {
                 orders += 1;
                 assert_eq!(piece.place.chunk, orders);
@@ -475,18 +475,18 @@ mod tests {
     #[test]
     fn metadata_make_no_jump_of_a_program_that_uses_files() {
         let places = (0..PIECES).map(|chunk| match chunk {
-            0..2000 => Place { file: u64::from(chunk) + 1, chunk: 0 },
-            _ => Place { file: DEVICE, chunk },
+            0..2000 => PieceId { file: u64::from(chunk) + 1, chunk: 0 },
+            _ => PieceId { file: DEVICE, chunk },
         });
         let job = Job::new(1, 0, places.map(|p| Piece::new(p, 1)).collect());
         let mut chase = Chase::new(1, (0, 1), true, true, true);
-        chase.used(&job, Place { file: 1, chunk: 0 }, 1, false);
+        chase.used(&job, PieceId { file: 1, chunk: 0 }, 1, false);
         for chunk in 4000..4010 {
-            chase.used(&job, Place { file: DEVICE, chunk }, 1, false);
+            chase.used(&job, PieceId { file: DEVICE, chunk }, 1, false);
         }
         assert_eq!((chase.at, chase.files.next), (0, 1));
         for file in 1000..1003 {
-            chase.used(&job, Place { file, chunk: 0 }, 1, false);
+            chase.used(&job, PieceId { file, chunk: 0 }, 1, false);
         }
         assert_eq!(chase.at, 1001, "files do");
     }

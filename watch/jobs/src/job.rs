@@ -4,8 +4,8 @@ use rustc_hash::FxHashMap;
 use seekless_block::{Duration, SimTime};
 use serde::{Deserialize, Serialize};
 
-use crate::chase::{Chase, NEAR, Outcome};
-use crate::piece::{Piece, Place};
+use crate::chase::{Chase, ChaseOutcome, NEAR};
+use crate::piece::{Piece, PieceId};
 use crate::run::PIECES_MOST;
 
 /// Age at which a piece that runs passed over is dropped.
@@ -61,7 +61,7 @@ pub struct Job {
     pub name: String,
     pub(crate) pieces: Vec<Piece>,
     /// Where each place is in `pieces`.
-    at: FxHashMap<Place, u32>,
+    at: FxHashMap<PieceId, u32>,
     /// Number of runs.
     pub runs: u32,
     /// Number of recognized runs.
@@ -80,19 +80,19 @@ pub struct Job {
     /// last dry runs.
     pub would: (u64, u64),
     /// Of the whole job: for its own program, and for others.
-    pub(crate) rests: [Rest; 2],
+    pub(crate) rests: [JobPause; 2],
     /// Pieces behind which runs left the job.
-    pub(crate) exits: Vec<(Place, Rest)>,
+    pub(crate) exits: Vec<(PieceId, JobPause)>,
 }
 
 /// Losses, and the runs for which nothing is fetched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Rest {
+pub(crate) struct JobPause {
     pub(crate) losses: u8,
     pub(crate) runs: u8,
 }
 
-impl Rest {
+impl JobPause {
     const fn lost(&mut self) {
         self.losses += 1;
         if self.losses >= LOSSES {
@@ -104,7 +104,7 @@ impl Rest {
 
 /// What a run that was run ahead of means for its job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Verdict {
+pub(crate) struct RunVerdict {
     /// Most of what was fetched is in vain.
     pub(crate) lost: bool,
     /// The run must not come back to the job.
@@ -113,7 +113,7 @@ pub(crate) struct Verdict {
 
 /// The treatment of a recognized run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub(crate) enum RunTreatment {
     Fetch,
     /// Left alone: a duel, or the job lost twice.
     Leave,
@@ -140,11 +140,11 @@ impl Job {
         &self.pieces
     }
 
-    pub(crate) fn find(&self, place: Place) -> Option<usize> {
+    pub(crate) fn find(&self, place: PieceId) -> Option<usize> {
         self.at.get(&place).map(|&i| i as usize)
     }
 
-    pub(crate) fn piece_mut(&mut self, place: Place) -> Option<&mut Piece> {
+    pub(crate) fn piece_mut(&mut self, place: PieceId) -> Option<&mut Piece> {
         let i = self.find(place)?;
         self.pieces.get_mut(i)
     }
@@ -162,19 +162,19 @@ impl Job {
     }
 
     /// A run of the job was recognized. `own`: by the program that ran it last.
-    pub(crate) fn turn(&mut self, own: bool) -> Turn {
+    pub(crate) fn turn(&mut self, own: bool) -> RunTreatment {
         self.recognized = self.recognized.saturating_add(1);
         let rest = &mut self.rests[usize::from(!own)].runs;
         if *rest > 0 {
             *rest -= 1;
-            return Turn::Leave;
+            return RunTreatment::Leave;
         }
-        if self.recognized.is_multiple_of(DUEL) { Turn::Leave } else { Turn::Fetch }
+        if self.recognized.is_multiple_of(DUEL) { RunTreatment::Leave } else { RunTreatment::Fetch }
     }
 
     /// A run with fetching has ended. If its program left the job on the way, only what is behind
     /// this exit rests: other runs of the program go on there.
-    pub(crate) fn judge(&mut self, own: bool, chase: &Chase, outcome: Outcome) -> Verdict {
+    pub(crate) fn judge(&mut self, own: bool, chase: &Chase, outcome: ChaseOutcome) -> RunVerdict {
         let vain = outcome.fetched.saturating_sub(outcome.used);
         self.fetched = self.fetched.saturating_add(outcome.fetched);
         self.vain = self.vain.saturating_add(vain);
@@ -182,10 +182,10 @@ impl Job {
         let whole = &mut self.rests[usize::from(!own)];
         if vain <= outcome.used {
             whole.losses = 0;
-            return Verdict { lost: false, barred };
+            return RunVerdict { lost: false, barred };
         }
         if vain < LOSS_LEAST || chase.unsure {
-            return Verdict { lost: false, barred };
+            return RunVerdict { lost: false, barred };
         }
         // The job may have changed since.
         let left = own && 2 * outcome.behind > vain && chase.at < self.pieces.len();
@@ -203,23 +203,23 @@ impl Job {
             rests |= exit.runs > 0;
         }
         // A run of the job's own program may come back to it, until it rests.
-        Verdict { lost: true, barred: barred || !own || rests }
+        RunVerdict { lost: true, barred: barred || !own || rests }
     }
 
     fn exit_near(&self, at: usize) -> Option<usize> {
-        let near = |p: &Place| self.find(*p).is_some_and(|i| i.abs_diff(at) <= NEAR);
+        let near = |p: &PieceId| self.find(*p).is_some_and(|i| i.abs_diff(at) <= NEAR);
         self.exits.iter().position(|(p, _)| near(p))
     }
 
     /// The exit near a position; a new one if there is none.
-    fn exit(&mut self, at: usize) -> &mut Rest {
+    fn exit(&mut self, at: usize) -> &mut JobPause {
         let i = self.exit_near(at).unwrap_or_else(|| {
             if self.exits.len() >= EXITS_MOST {
                 let least =
                     self.exits.iter().enumerate().min_by_key(|(_, (_, r))| (r.runs, r.losses));
                 self.exits.remove(least.map_or(0, |(i, _)| i));
             }
-            self.exits.push((self.pieces[at].place, Rest::default()));
+            self.exits.push((self.pieces[at].place, JobPause::default()));
             self.exits.len() - 1
         });
         &mut self.exits[i].1
@@ -344,7 +344,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn piece(n: u64) -> Piece {
-        Piece::new(Place { file: n, chunk: 0 }, 1)
+        Piece::new(PieceId { file: n, chunk: 0 }, 1)
     }
 
     fn job(files: &[u64]) -> Job {
@@ -409,11 +409,11 @@ mod tests {
     fn a_job_that_lost_twice_rests_and_one_run_in_twenty_is_left_alone() {
         let mut job = job(&[1]);
         let turns = |job: &mut Job, n: usize| {
-            (0..n).map(|_| job.turn(true) == Turn::Leave).collect::<Vec<_>>()
+            (0..n).map(|_| job.turn(true) == RunTreatment::Leave).collect::<Vec<_>>()
         };
         let judge = |job: &mut Job, fetched, used| {
             let chase = Chase::new(1, (0, 1), true, true, true);
-            job.judge(true, &chase, Outcome { fetched, used, ..Outcome::default() })
+            job.judge(true, &chase, ChaseOutcome { fetched, used, ..ChaseOutcome::default() })
         };
         assert_eq!(turns(&mut job, 40).iter().filter(|&&l| l).count(), 2);
         judge(&mut job, 1000, 400);
@@ -428,7 +428,7 @@ mod tests {
         assert!(!job.rests(), "too little to count");
         judge(&mut job, 1000, 0);
         assert!(job.rests(), "one more loss");
-        assert_eq!(job.turn(false), Turn::Fetch, "other programs rest on their own");
+        assert_eq!(job.turn(false), RunTreatment::Fetch, "other programs rest on their own");
     }
 
     #[test]
@@ -437,7 +437,8 @@ mod tests {
         let mut leave = |at: usize| {
             let mut chase = Chase::new(1, (at, at + 1), true, true, true);
             chase.fence = job.fence(at);
-            let left = Outcome { fetched: 1000, used: 1, behind: 999, ..Outcome::default() };
+            let left =
+                ChaseOutcome { fetched: 1000, used: 1, behind: 999, ..ChaseOutcome::default() };
             job.judge(true, &chase, left);
             assert!(job.exits.len() <= EXITS_MOST);
             (job.fence(0), job.rests())

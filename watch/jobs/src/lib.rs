@@ -18,7 +18,7 @@ pub use guard::Guard;
 #[cfg(test)]
 use guard::VAIN_MOST;
 pub use job::{Job, Tally};
-pub use piece::{DEVICE, PIECE_PAGES, Piece, Place};
+pub use piece::{DEVICE, PIECE_PAGES, Piece, PieceId};
 pub use report::{JobReport, Totals};
-pub use run::Who;
+pub use run::PageUser;
 pub use watcher::{IDLE, Limits, Order, Watcher};

@@ -9,14 +9,14 @@ pub(crate) const HOLE: u32 = 8;
 
 /// Which piece of which file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place {
+pub struct PieceId {
     /// Inode number, or [`DEVICE`].
     pub file: u64,
     /// Number of the piece in the file.
     pub chunk: u32,
 }
 
-impl Place {
+impl PieceId {
     /// True for a piece of the device.
     pub(crate) const fn is_metadata(self) -> bool {
         self.file == DEVICE
@@ -32,7 +32,7 @@ impl Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
     /// Which piece.
-    pub place: Place,
+    pub place: PieceId,
     /// One bit a page.
     pub pages: u32,
     /// The inode's generation; 0: not known yet.
@@ -45,7 +45,7 @@ pub struct Piece {
 
 impl Piece {
     /// A piece of which nothing else is known.
-    pub const fn new(place: Place, pages: u32) -> Self {
+    pub const fn new(place: PieceId, pages: u32) -> Self {
         Self { place, pages, generation: 0, block: 0, unseen: 0 }
     }
 
@@ -61,7 +61,7 @@ impl Piece {
 }
 
 /// Splits pages of a file into pieces. Pages beyond 512 TiB are left out.
-pub(crate) fn pieces(file: u64, first: u64, count: u64) -> impl Iterator<Item = (Place, u32)> {
+pub(crate) fn pieces(file: u64, first: u64, count: u64) -> impl Iterator<Item = (PieceId, u32)> {
     let end = first.saturating_add(count);
     let chunks = if count == 0 { 0..0 } else { first / PIECE_PAGES..end.div_ceil(PIECE_PAGES) };
     chunks.map_while(move |c| {
@@ -69,7 +69,7 @@ pub(crate) fn pieces(file: u64, first: u64, count: u64) -> impl Iterator<Item = 
         let start = c * PIECE_PAGES;
         let (from, to) = (first.max(start) - start, (end - start).min(PIECE_PAGES));
         let mask = ((1u64 << to) - (1u64 << from)) as u32;
-        Some((Place { file, chunk }, mask))
+        Some((PieceId { file, chunk }, mask))
     })
 }
 
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn pages_fall_into_pieces() {
-        let place = |chunk| Place { file: 7, chunk };
+        let place = |chunk| PieceId { file: 7, chunk };
         let of = |first, count| pieces(7, first, count).collect::<Vec<_>>();
         assert_eq!(of(0, 0), []);
         assert_eq!(of(3, 2), [(place(0), 0b11000)]);

@@ -4,8 +4,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use seekless_block::SimTime;
 
 use crate::chase::Chase;
-use crate::job::{Job, Turn};
-use crate::piece::{Piece, Place};
+use crate::job::{Job, RunTreatment};
+use crate::piece::{Piece, PieceId};
 
 /// Points that recognize a job: three misses in order, or two by the program that ran it last.
 const POINTS: u32 = 3;
@@ -22,7 +22,7 @@ const FIRST: u32 = 4 * REPEATS;
 
 /// The user of a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Who {
+pub struct PageUser {
     /// The process group.
     pub group: u32,
     /// Hash of the program; 0: unknown.
@@ -37,39 +37,39 @@ struct Candidate {
 
 #[derive(Debug)]
 pub(crate) struct Run {
-    pub(crate) who: Who,
+    pub(crate) who: PageUser,
     pub(crate) started: SimTime,
     /// The last use.
     pub(crate) last: SimTime,
     pub(crate) seen: Vec<Piece>,
     /// Where each place is in `seen`, and its pages that were missed.
-    at: FxHashMap<Place, (u32, u32)>,
+    at: FxHashMap<PieceId, (u32, u32)>,
     /// Pieces for which a program waited.
     pub(crate) misses: u64,
     /// The last piece that was missed again, and the number of these in a row.
     repeats: (u32, u32),
     /// The last place, and how many places of its file came in a row.
-    row: (Place, u32),
+    row: (PieceId, u32),
     candidates: FxHashMap<u32, Candidate>,
     pub(crate) chase: Option<Chase>,
     /// The run followed a job from its start.
     pub(crate) exact: bool,
     /// The first piece that was used in memory: the kernel shows such uses from then on.
-    pub(crate) visible: Option<Place>,
+    pub(crate) visible: Option<PieceId>,
     /// Most of what was fetched for it was in vain.
     pub(crate) lost: bool,
     /// The jobs for which something was fetched, if any: the last one.
     pub(crate) helped_by: Option<u32>,
     /// Pieces in `seen` that only workers of ours have used, where the program did not come.
-    pub(crate) unreached: FxHashSet<Place>,
+    pub(crate) unreached: FxHashSet<PieceId>,
     /// The jobs that were recognized in this run, and how they are treated.
-    pub(crate) turns: Vec<(u32, Turn)>,
+    pub(crate) turns: Vec<(u32, RunTreatment)>,
     /// Jobs that this run has left for good: most was fetched in vain, or the job rests.
     pub(crate) others: Vec<u32>,
 }
 
 impl Run {
-    pub(crate) fn new(who: Who, now: SimTime) -> Self {
+    pub(crate) fn new(who: PageUser, now: SimTime) -> Self {
         Self {
             who,
             started: now,
@@ -78,7 +78,7 @@ impl Run {
             at: FxHashMap::default(),
             misses: 0,
             repeats: (0, 0),
-            row: (Place { file: 0, chunk: 0 }, 0),
+            row: (PieceId { file: 0, chunk: 0 }, 0),
             candidates: FxHashMap::default(),
             chase: None,
             exact: false,
@@ -92,7 +92,7 @@ impl Run {
     }
 
     /// Whether these pages, missed now, begin a new run: this one has missed them all already.
-    pub(crate) fn begins_again(&mut self, place: Place, pages: u32) -> bool {
+    pub(crate) fn begins_again(&mut self, place: PieceId, pages: u32) -> bool {
         let again = self.at.get(&place).and_then(|&(i, missed)| {
             let again = missed & pages == pages && i < FIRST;
             again.then_some(i)
@@ -108,14 +108,14 @@ impl Run {
         self.repeats.1 >= REPEATS
     }
 
-    fn piece(&mut self, place: Place) -> Option<&mut Piece> {
+    fn piece(&mut self, place: PieceId) -> Option<&mut Piece> {
         let &(i, _) = self.at.get(&place)?;
         self.seen.get_mut(i as usize)
     }
 
     /// Adds a use; `missed`: the program waited for the disk. Returns true if this is the first wait
     /// for the place.
-    pub(crate) fn note(&mut self, place: Place, pages: u32, missed: bool) -> bool {
+    pub(crate) fn note(&mut self, place: PieceId, pages: u32, missed: bool) -> bool {
         let waited = if missed { pages } else { 0 };
         if let Some((i, before)) = self.at.get_mut(&place) {
             let first = *before == 0 && missed;
@@ -139,7 +139,7 @@ impl Run {
     }
 
     /// The file's generation and the piece's address are known now.
-    pub(crate) fn resolved(&mut self, place: Place, generation: u32, block: u64) {
+    pub(crate) fn resolved(&mut self, place: PieceId, generation: u32, block: u64) {
         if let Some(piece) = self.piece(place) {
             (piece.generation, piece.block) = (generation, block);
         }
@@ -150,7 +150,7 @@ impl Run {
     pub(crate) fn recognize(
         &mut self,
         jobs: &[Job],
-        place: Place,
+        place: PieceId,
         pages: u32,
     ) -> Option<(u32, usize)> {
         let only_own = self.chase.is_some();
@@ -194,8 +194,8 @@ impl Run {
 mod tests {
     use super::*;
 
-    fn place(file: u64) -> Place {
-        Place { file, chunk: 0 }
+    fn place(file: u64) -> PieceId {
+        PieceId { file, chunk: 0 }
     }
 
     fn job(id: u32, program: u64, files: impl IntoIterator<Item = u64>) -> Job {
@@ -203,7 +203,7 @@ mod tests {
     }
 
     fn run(program: u64) -> Run {
-        Run::new(Who { group: 1, program }, SimTime(0))
+        Run::new(PageUser { group: 1, program }, SimTime(0))
     }
 
     #[test]
@@ -243,10 +243,10 @@ mod tests {
     fn long_files_are_left_to_the_kernel() {
         let mut run = run(0);
         (0..1000).for_each(|chunk| {
-            run.note(Place { file: 7, chunk }, 1, true);
+            run.note(PieceId { file: 7, chunk }, 1, true);
         });
         assert_eq!(run.seen.len(), ROW as usize);
-        assert!(run.note(Place { file: 7, chunk: 5000 }, 1, true), "another place in the file");
+        assert!(run.note(PieceId { file: 7, chunk: 5000 }, 1, true), "another place in the file");
     }
 
     #[test]

@@ -3,8 +3,8 @@
 
 use twox_hash::XxHash3_64;
 
-use crate::job::{EXITS_MOST, Job, LOSSES, Rest, Tally};
-use crate::piece::{Piece, Place};
+use crate::job::{EXITS_MOST, Job, JobPause, LOSSES, Tally};
+use crate::piece::{Piece, PieceId};
 use crate::run::PIECES_MOST;
 use crate::watcher::{JOBS_MOST, PIECES_ALL};
 
@@ -209,15 +209,15 @@ impl Input<'_> {
         Ok(job)
     }
 
-    fn rest(&self, losses: u8, runs: u8) -> Result<Rest, StateError> {
+    fn rest(&self, losses: u8, runs: u8) -> Result<JobPause, StateError> {
         let sound = losses < LOSSES;
         sound
-            .then_some(Rest { losses, runs })
+            .then_some(JobPause { losses, runs })
             .ok_or_else(|| self.fault("more losses than a job may have"))
     }
 
-    fn exit(&mut self) -> Result<(Place, Rest), StateError> {
-        let place = Place { file: self.u64()?, chunk: self.u32()? };
+    fn exit(&mut self) -> Result<(PieceId, JobPause), StateError> {
+        let place = PieceId { file: self.u64()?, chunk: self.u32()? };
         let [losses, runs] = self.array()?;
         Ok((place, self.rest(losses, runs)?))
     }
@@ -227,7 +227,7 @@ impl Input<'_> {
     }
 
     fn piece(&mut self) -> Result<Piece, StateError> {
-        let place = Place { file: self.u64()?, chunk: self.u32()? };
+        let place = PieceId { file: self.u64()?, chunk: self.u32()? };
         let (pages, generation) = (self.u32()?, self.u32()?);
         Ok(Piece { place, pages, generation, block: self.u64()?, unseen: self.u8()? })
     }
@@ -243,12 +243,12 @@ mod tests {
             generation: n,
             block: n.into(),
             unseen: 1,
-            ..Piece::new(Place { file: n.into(), chunk: n }, n)
+            ..Piece::new(PieceId { file: n.into(), chunk: n }, n)
         };
         let mut one = Job::new(3, 7, (1..20).map(piece).collect());
         one.name = "du".to_owned();
         (one.runs, one.recognized, one.last_used, one.would) = (4, 3, 9, (1, 2));
-        one.exits = vec![(Place { file: 5, chunk: 5 }, Rest { losses: 1, runs: 8 })];
+        one.exits = vec![(PieceId { file: 5, chunk: 5 }, JobPause { losses: 1, runs: 8 })];
         one.helped = Tally { runs: 2, misses: 3, millis: 4 };
         vec![one, Job::new(4, 0, Vec::new())]
     }

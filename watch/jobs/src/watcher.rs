@@ -9,10 +9,10 @@ use seekless_block::{Duration, SimTime};
 use crate::chase::{Chase, Counted};
 use crate::fills::Pages;
 use crate::guard::Guard;
-use crate::job::{Job, Turn, between, pages_of};
-use crate::piece::{HOLE, Piece, Place, pieces, spans};
+use crate::job::{Job, RunTreatment, between, pages_of};
+use crate::piece::{HOLE, Piece, PieceId, pieces, spans};
 use crate::report::{JobReport, Totals};
-use crate::run::{Run, Who};
+use crate::run::{PageUser, Run};
 
 /// A run ends when nothing was used for this long.
 pub const IDLE: Duration = Duration(2_000_000_000);
@@ -83,7 +83,7 @@ pub struct Watcher {
     arm: [(bool, u64); 2],
     /// Fetched and not used yet, in pages.
     ahead: u64,
-    unresolved: VecDeque<(u32, Place)>,
+    unresolved: VecDeque<(u32, PieceId)>,
     guard: Guard,
     limits: Limits,
     /// A page of metadata is a group of inodes.
@@ -132,13 +132,13 @@ impl Watcher {
     }
 
     /// A program waited for pages. `today`: seconds since 1970.
-    pub fn missed(&mut self, now: SimTime, today: u64, who: Who, pages: Pages) {
+    pub fn missed(&mut self, now: SimTime, today: u64, who: PageUser, pages: Pages) {
         for (place, mask) in pieces(pages.file, pages.first, pages.count) {
             self.missed_piece(now, today, who, place, mask);
         }
     }
 
-    fn missed_piece(&mut self, now: SimTime, today: u64, who: Who, place: Place, mask: u32) {
+    fn missed_piece(&mut self, now: SimTime, today: u64, who: PageUser, place: PieceId, mask: u32) {
         let tells = !(self.by_inode && place.is_metadata());
         if tells && self.runs.get_mut(&who.group).is_some_and(|r| r.begins_again(place, mask)) {
             self.close(who.group, today);
@@ -201,7 +201,7 @@ impl Watcher {
 
     /// The group whose chase has ordered a place, and the pages: the user itself, or another group of
     /// the same job.
-    fn waits_for(&self, user: Option<u32>, place: Place) -> Option<(u32, u32)> {
+    fn waits_for(&self, user: Option<u32>, place: PieceId) -> Option<(u32, u32)> {
         let ordered = |r: &Run| r.chase.as_ref().and_then(|c| c.ordered(place));
         if let Some(user) = user
             && let Some(pages) = self.runs.get(&user).and_then(ordered)
@@ -211,7 +211,7 @@ impl Watcher {
         self.runs.iter().filter_map(|(&g, r)| Some((g, ordered(r)?))).min()
     }
 
-    fn use_piece(&mut self, now: SimTime, group: u32, place: Place, mask: u32, waited: bool) {
+    fn use_piece(&mut self, now: SimTime, group: u32, place: PieceId, mask: u32, waited: bool) {
         let Some(run) = self.runs.get_mut(&group) else { return };
         let Some(chase) = &mut run.chase else { return };
         let Some(job) = self.jobs.iter().find(|j| j.id == chase.job) else { return };
@@ -235,7 +235,7 @@ impl Watcher {
         self.guard.vain(now, self.cost(pages));
     }
 
-    fn recognize(&mut self, now: SimTime, group: u32, place: Place, mask: u32) {
+    fn recognize(&mut self, now: SimTime, group: u32, place: PieceId, mask: u32) {
         let Some(run) = self.runs.get_mut(&group) else { return };
         if run.chase.as_ref().is_some_and(|c| c.own) {
             return;
@@ -253,7 +253,7 @@ impl Watcher {
         if before.is_none() {
             run.turns.push((id, turn));
         }
-        let fetch = turn == Turn::Fetch;
+        let fetch = turn == RunTreatment::Fetch;
         let same = same && run.who.program != 0;
         // Of the first pieces, the program may use more later.
         let from = if at <= 2 * RUN_LEAST { 0 } else { at + 1 };
@@ -307,7 +307,7 @@ impl Watcher {
     }
 
     /// Pages came from the disk that no run wants: some may be of orders whose run has left its job.
-    fn came_late(&mut self, place: Place, mask: u32) {
+    fn came_late(&mut self, place: PieceId, mask: u32) {
         let chased = |g: &u32| self.runs.get(g).is_some_and(|r| r.chase.is_some());
         let left = self.recent.iter().filter(|(g, p)| p.file == place.file && !chased(g));
         let ordered = left.fold(0, |all, (_, p)| {
@@ -468,7 +468,7 @@ impl Watcher {
 
     /// The next file whose generation and address are not known, and the process group that uses
     /// it.
-    pub fn next_unresolved(&mut self) -> Option<(u32, Place)> {
+    pub fn next_unresolved(&mut self) -> Option<(u32, PieceId)> {
         while let Some((group, place)) = self.unresolved.pop_front() {
             let known = |j: &Job| j.find(place).is_some_and(|i| j.pieces()[i].block != 0);
             if !self.jobs.iter().any(known) {
@@ -479,7 +479,7 @@ impl Watcher {
     }
 
     /// A file's generation, and the address of one of its pieces.
-    pub fn resolved(&mut self, place: Place, generation: u32, block: u64) {
+    pub fn resolved(&mut self, place: PieceId, generation: u32, block: u64) {
         self.runs.values_mut().for_each(|r| r.resolved(place, generation, block));
         for piece in self.jobs.iter_mut().filter_map(|j| j.piece_mut(place)) {
             (piece.generation, piece.block) = (generation, block);

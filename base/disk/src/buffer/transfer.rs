@@ -4,7 +4,7 @@
 use seekless_block::{Duration, Extent, SimTime};
 
 use crate::disk::Target;
-use crate::mechanism::{Mechanism, Phases};
+use crate::mechanism::{AccessPhases, Mechanism};
 
 /// Sectors of a write on their way over the interface, from time `begin` on. No sector is written
 /// before it has arrived.
@@ -29,8 +29,8 @@ impl Inflow {
         begin: SimTime,
         target: &Target,
         extent: Extent,
-    ) -> Phases {
-        let mut whole = Phases::default();
+    ) -> AccessPhases {
+        let mut whole = AccessPhases::default();
         let mut done = 0;
         let mut target = *target;
         loop {
@@ -54,8 +54,8 @@ impl Inflow {
                 done = extent.len.0;
             }
             let waited = at.since(begin + whole.total());
-            if whole == Phases::default() {
-                whole = Phases { rotation: phases.rotation + waited, ..phases };
+            if whole == AccessPhases::default() {
+                whole = AccessPhases { rotation: phases.rotation + waited, ..phases };
             } else {
                 whole.transfer += waited + phases.total();
             }

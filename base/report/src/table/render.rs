@@ -17,7 +17,7 @@ impl Table {
     /// wide, headings take several lines; then long words are shortened with `…`; finally each row
     /// becomes a list of its cells. Ends with a line end.
     pub fn terminal(&self, width: usize, colour: bool) -> String {
-        let ink = Ink { colour };
+        let ink = TerminalColours { colour };
         let mut columns = self.shown();
         let mut out = String::new();
         if !self.title.is_empty() {
@@ -61,7 +61,7 @@ impl Table {
     }
 
     /// One block of lines per row, for narrow terminals.
-    fn list(&self, out: &mut String, ink: &Ink) {
+    fn list(&self, out: &mut String, ink: &TerminalColours) {
         let columns = self.shown();
         for r in 0..self.rows.len() {
             for (i, column) in columns.iter().enumerate() {
@@ -235,7 +235,13 @@ impl Size {
     }
 }
 
-fn grid(out: &mut String, columns: &[ShownColumn], sizes: &[Size], rows: usize, ink: &Ink) {
+fn grid(
+    out: &mut String,
+    columns: &[ShownColumn],
+    sizes: &[Size],
+    rows: usize,
+    ink: &TerminalColours,
+) {
     let tallest = sizes.iter().map(|s| s.head.len()).max().unwrap_or(0);
     for l in 0..tallest {
         let heads = columns.iter().zip(sizes).map(|(column, size)| {
@@ -293,11 +299,11 @@ fn cut(text: &str, room: usize) -> String {
     out + "…"
 }
 
-struct Ink {
+struct TerminalColours {
     colour: bool,
 }
 
-impl Ink {
+impl TerminalColours {
     fn paint(&self, code: &str, text: &str) -> String {
         if self.colour && !text.is_empty() {
             format!("\u{1b}[{code}m{text}\u{1b}[0m")

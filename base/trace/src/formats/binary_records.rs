@@ -12,10 +12,10 @@ pub(super) trait RecordFormat: Send {
     fn look_ahead(&self) -> usize;
     /// Parses the front of `bytes`. `bytes` is never empty, and shorter than the look-ahead only at
     /// the end of the file. An error gives the number of bytes to skip.
-    fn record(&mut self, bytes: &[u8]) -> Result<Found, (BadRecord, usize)>;
+    fn record(&mut self, bytes: &[u8]) -> Result<ParsedRecord, (BadRecord, usize)>;
 }
 
-pub(super) struct Found {
+pub(super) struct ParsedRecord {
     pub(super) request: Option<RawRequest<'static>>,
     pub(super) bytes: usize,
 }
@@ -42,7 +42,7 @@ impl<F: RecordFormat> Parse for Records<F> {
                 return Ok(None);
             }
             let (done, n) = match self.format.record(bytes) {
-                Ok(Found { request, bytes: n }) => {
+                Ok(ParsedRecord { request, bytes: n }) => {
                     let Some(raw) = request else {
                         self.input.consume(n);
                         continue;

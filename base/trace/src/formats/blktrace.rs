@@ -125,12 +125,12 @@ impl Parse for Blktrace {
 }
 
 /// A record without its payload, and its byte order.
-struct Words {
+struct RecordWords {
     bytes: [u8; RECORD],
     big: bool,
 }
 
-impl Words {
+impl RecordWords {
     fn u16(&self, i: usize) -> u16 {
         let b = [self.bytes[i], self.bytes[i + 1]];
         if self.big { u16::from_be_bytes(b) } else { u16::from_le_bytes(b) }
@@ -213,7 +213,7 @@ impl Cpu {
             return Err(Trouble::Bad(BadRecord::found("a record of 48 bytes", found)));
         };
         let big = *self.big.get_or_insert(r[0] == b'e');
-        let r = Words { bytes: *r, big };
+        let r = RecordWords { bytes: *r, big };
         let magic = r.u32(0);
         if magic != MAGIC | VERSION {
             let found = if magic & !0xFF == MAGIC {

@@ -9,7 +9,7 @@
 
 use seekless_block::Op;
 
-use super::binary_records::{Found, RecordFormat, cut_short};
+use super::binary_records::{ParsedRecord, RecordFormat, cut_short};
 use crate::error::BadRecord;
 use crate::reader_context::RawRequest;
 
@@ -87,7 +87,7 @@ impl RecordFormat for Oracle {
         RECORD
     }
 
-    fn record(&mut self, bytes: &[u8]) -> Result<Found, (BadRecord, usize)> {
+    fn record(&mut self, bytes: &[u8]) -> Result<ParsedRecord, (BadRecord, usize)> {
         let Some(r) = bytes.first_chunk::<RECORD>() else {
             return Err(cut_short("a record of 24 bytes", bytes));
         };
@@ -101,6 +101,6 @@ impl RecordFormat for Oracle {
         };
         let mut raw = RawRequest::new(Op::Read, start, u64::from(a.bytes.div_ceil(512)));
         raw.time = Some(u64::from(a.seconds) * 1_000_000_000);
-        Ok(Found { request: Some(raw), bytes: RECORD })
+        Ok(ParsedRecord { request: Some(raw), bytes: RECORD })
     }
 }

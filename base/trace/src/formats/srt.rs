@@ -9,7 +9,7 @@
 
 use seekless_block::{Flags, Op};
 
-use super::binary_records::{Found, RecordFormat, cut_short};
+use super::binary_records::{ParsedRecord, RecordFormat, cut_short};
 use crate::error::{BadRecord, quote};
 use crate::input::WINDOW;
 use crate::reader_context::{Dev, RawRequest};
@@ -33,14 +33,14 @@ impl RecordFormat for Srt {
         if self.sector_bytes.is_none() { WINDOW } else { BYTES_MAX }
     }
 
-    fn record(&mut self, bytes: &[u8]) -> Result<Found, (BadRecord, usize)> {
+    fn record(&mut self, bytes: &[u8]) -> Result<ParsedRecord, (BadRecord, usize)> {
         let Some(units) = &self.sector_bytes else {
             let Some(end) = memchr::memchr(0x0C, bytes) else {
                 let bad = BadRecord::new("a header of at most 256 KiB, ended by byte 0x0C");
                 return Err((bad, bytes.len()));
             };
             self.sector_bytes = Some(sector_sizes(&bytes[..end]));
-            return Ok(Found { request: None, bytes: end + 1 });
+            return Ok(ParsedRecord { request: None, bytes: end + 1 });
         };
         let Some(size) = bytes.first_chunk::<4>() else {
             return Err(cut_short("a record of 52 bytes or more", bytes));
@@ -57,7 +57,7 @@ impl RecordFormat for Srt {
         let word =
             |i: usize| u32::from_be_bytes([r[4 * i], r[4 * i + 1], r[4 * i + 2], r[4 * i + 3]]);
         if !matches!(word(1) & 0xFFFF, 1 | 4) {
-            return Ok(Found { request: None, bytes: size });
+            return Ok(ParsedRecord { request: None, bytes: size });
         }
         let unit = u64::from(word(8) >> 8 & 0xFF);
         let sector_bytes = units.iter().find(|u| u.0 == unit).map_or(512, |u| u.1);
@@ -75,7 +75,7 @@ impl RecordFormat for Srt {
         if word(11) & FLAG_SYNC != 0 {
             raw.flags = Flags::SYNC;
         }
-        Ok(Found { request: Some(raw), bytes: size })
+        Ok(ParsedRecord { request: Some(raw), bytes: size })
     }
 }
 

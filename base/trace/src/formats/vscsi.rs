@@ -6,7 +6,7 @@
 
 use seekless_block::Op;
 
-use super::binary_records::{Found, RecordFormat, cut_short};
+use super::binary_records::{ParsedRecord, RecordFormat, cut_short};
 use crate::error::BadRecord;
 use crate::reader_context::RawRequest;
 
@@ -62,7 +62,7 @@ impl RecordFormat for Vscsi {
         self.0.record
     }
 
-    fn record(&mut self, bytes: &[u8]) -> Result<Found, (BadRecord, usize)> {
+    fn record(&mut self, bytes: &[u8]) -> Result<ParsedRecord, (BadRecord, usize)> {
         let layout = self.0;
         let Some(r) = bytes.get(..layout.record) else {
             let expected =
@@ -81,7 +81,7 @@ impl RecordFormat for Vscsi {
             return Err((BadRecord::found(expected, found), layout.record));
         }
         let Some(op) = operation(short(r, layout.command)) else {
-            return Ok(Found { request: None, bytes: layout.record });
+            return Ok(ParsedRecord { request: None, bytes: layout.record });
         };
         let len = u32::from_le_bytes(std::array::from_fn(|k| r[layout.bytes + k]));
         let mut raw = RawRequest::new(op, long(layout.sector), u64::from(len.div_ceil(512)));
@@ -90,7 +90,7 @@ impl RecordFormat for Vscsi {
             return Err((BadRecord::found("a time below 584 years", found), layout.record));
         };
         raw.time = Some(time);
-        Ok(Found { request: Some(raw), bytes: layout.record })
+        Ok(ParsedRecord { request: Some(raw), bytes: layout.record })
     }
 }
 

@@ -17,7 +17,7 @@ const LATER: usize = 3;
 const POPULAR: f64 = 0.2;
 
 #[derive(Clone, Debug)]
-struct Past {
+struct PastDay {
     /// Its pages by key, with their access counts.
     pages: Vec<(u64, u32)>,
     ranks: Ranks,
@@ -39,8 +39,8 @@ pub(super) struct WorkingSets {
     today: SampledMap<u64, u32>,
     day: Option<u64>,
     row: DayRow,
-    first: Option<Past>,
-    before: VecDeque<Past>,
+    first: Option<PastDay>,
+    before: VecDeque<PastDay>,
     rows: Vec<DayRow>,
     active: u64,
     /// Indexed by the number of days later.
@@ -101,7 +101,7 @@ impl WorkingSets {
         row.day = day;
         row.pages = self.today.total(n, n, 1.0);
         let ranks = Ranks::new(pages.iter().map(|p| p.1), weight);
-        let today = Past { pages, ranks, weight, accesses: row.page_accesses };
+        let today = PastDay { pages, ranks, weight, accesses: row.page_accesses };
         // Earlier days were sampled at the same rate or a higher one.
         let earlier = self.first.iter_mut().chain(&mut self.before);
         for past in earlier.filter(|past| past.weight != weight) {
@@ -142,7 +142,7 @@ impl WorkingSets {
 }
 
 /// Pages of both days, with their access counts on each day.
-fn common<'a>(a: &'a Past, b: &'a Past) -> impl Iterator<Item = (u32, u32)> + 'a {
+fn common<'a>(a: &'a PastDay, b: &'a PastDay) -> impl Iterator<Item = (u32, u32)> + 'a {
     let mut left = a.pages.as_slice();
     b.pages.iter().filter_map(move |&(key, n)| {
         // One day may have many more pages than the other: steps double until they pass the key.
@@ -168,7 +168,7 @@ fn popular((boundary, part): (u32, f64), count: u32) -> f64 {
 /// The fractions of today's pages, and of today's most accessed pages, that also belong to the past
 /// day. If pages with one count are only partly among the most accessed, the choice among them is
 /// assumed to be random.
-fn overlap(past: &Past, today: &Past, weight: u64) -> (Option<Estimate>, Option<Estimate>) {
+fn overlap(past: &PastDay, today: &PastDay, weight: u64) -> (Option<Estimate>, Option<Estimate>) {
     let n = today.pages.len() as f64;
     if n == 0.0 {
         return (None, None);
@@ -203,7 +203,7 @@ fn off(p: f64, n: f64, weight: u64) -> f64 {
 impl Curve {
     /// Adds the fractions of the later day's accesses that go to the hottest pages of the ranked
     /// day.
-    fn add(&mut self, ranked: &Past, later: &Past, weight: u64) {
+    fn add(&mut self, ranked: &PastDay, later: &PastDay, weight: u64) {
         if ranked.pages.is_empty() || later.pages.is_empty() {
             return;
         }

@@ -27,7 +27,7 @@ use self::arrival_times::Times;
 use self::days::WorkingSets;
 use self::heat_map::Grid;
 use self::pages::Pages;
-use self::request_shapes::{STREAMS_MAX, Shapes, Step};
+use self::request_shapes::{RequestBefore, STREAMS_MAX, Shapes};
 use self::reuse::{Distances, page_key};
 use self::sampled_map::SampledMap;
 use self::value_histogram::ValueHistogram;
@@ -115,7 +115,7 @@ impl Stats {
         if let Some(service) = record.service {
             self.service[usize::from(request.op != Op::Read)].add(service.0);
         }
-        if let Step::From(from) = step {
+        if let RequestBefore::From(from) = step {
             self.pairs.add(from, request.extent.start.0, *device);
         }
         self.heat(*device, at, request.extent.start.0);

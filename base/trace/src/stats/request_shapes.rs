@@ -16,7 +16,7 @@ const NEARLY_ALL: f64 = 0.8;
 
 /// Counts that devices and processes have in common.
 #[derive(Clone, Debug, Default)]
-struct Counts {
+struct ShapeCounts {
     requests: u64,
     reads: u64,
     writes: u64,
@@ -26,7 +26,7 @@ struct Counts {
     sequential: u64,
 }
 
-impl Counts {
+impl ShapeCounts {
     fn add(&mut self, op: Op, sectors: u64) {
         self.requests += 1;
         match op {
@@ -59,7 +59,7 @@ impl Counts {
 
 #[derive(Clone, Debug, Default)]
 struct PerDevice {
-    counts: Counts,
+    counts: ShapeCounts,
     /// The request before: its first sector, and its end.
     before: Option<(u64, u64)>,
     end: u64,
@@ -69,14 +69,14 @@ struct PerDevice {
 
 #[derive(Clone, Debug, Default)]
 struct PerStream {
-    counts: Counts,
+    counts: ShapeCounts,
     /// Device and end of the request before.
     before: Option<(u32, u64)>,
 }
 
 /// The request before, on the same device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum RequestBefore {
     /// There is none.
     First,
     /// A request that ended at the start of this one.
@@ -116,7 +116,7 @@ impl Shapes {
     /// Counts a request. Returns the kind of the request before it, or `None` if the request moves
     /// no data.
     #[inline]
-    pub(super) fn add(&mut self, request: &Request, device: u32) -> Option<Step> {
+    pub(super) fn add(&mut self, request: &Request, device: u32) -> Option<RequestBefore> {
         let (start, sectors) = (request.extent.start.0, request.extent.len.0);
         let (n, sum) = &mut self.ops[request.op as usize];
         *n += 1;
@@ -148,14 +148,16 @@ impl Shapes {
         if let Some(before) = by.before.replace((device, end)) {
             by.counts.sequential += u64::from(before == (device, start));
         }
-        let Some((from, ended)) = of.before.replace((start, end)) else { return Some(Step::First) };
+        let Some((from, ended)) = of.before.replace((start, end)) else {
+            return Some(RequestBefore::First);
+        };
         if ended == start {
             of.counts.sequential += 1;
-            return Some(Step::Sequential);
+            return Some(RequestBefore::Sequential);
         }
         self.seeks.add(ended.abs_diff(start));
         self.backward += u64::from(start < ended);
-        Some(Step::From(from))
+        Some(RequestBefore::From(from))
     }
 
     /// Number of requests and bytes for each operation.
@@ -169,9 +171,9 @@ impl Shapes {
 
     pub(super) fn shape(&self, processes: bool) -> Shape {
         let sector = SECTOR_BYTES as f64;
-        let mut all = Counts::default();
+        let mut all = ShapeCounts::default();
         self.devices.iter().for_each(|d| all.merge(&d.counts));
-        let mut by = Counts::default();
+        let mut by = ShapeCounts::default();
         self.streams.iter().for_each(|s| by.merge(&s.counts));
         let moved = all.reads + all.writes;
         Shape {
@@ -216,7 +218,7 @@ impl Shapes {
         pages: &FxHashMap<String, Estimate>,
         unseen: Estimate,
     ) -> Vec<ProcessRow> {
-        let mut by: FxHashMap<String, (u64, Counts)> = FxHashMap::default();
+        let mut by: FxHashMap<String, (u64, ShapeCounts)> = FxHashMap::default();
         for (i, s) in self.streams.iter().enumerate().filter(|(_, s)| s.counts.requests > 0) {
             let (n, counts) = by.entry(name(names, i)).or_default();
             *n += 1;

@@ -20,13 +20,13 @@ const WORDS: usize = BLOCK / 64;
 /// The times in a window that are the latest access of some page: a bitmap, with a Fenwick tree
 /// over the counts of its blocks.
 #[derive(Debug)]
-struct Latest {
+struct LatestAccesses {
     bits: Vec<u64>,
     tree: Vec<u32>,
     live: u64,
 }
 
-impl Latest {
+impl LatestAccesses {
     fn new(window: usize) -> Self {
         let blocks = window.div_ceil(BLOCK);
         Self { bits: vec![0; blocks * WORDS], tree: vec![0; blocks + 1], live: 0 }
@@ -63,7 +63,7 @@ impl Latest {
 pub(super) struct Distances {
     /// For each page, the time of its last access plus one; 0 if never accessed.
     last: SampledMap<u64, u32>,
-    latest: Latest,
+    latest: LatestAccesses,
     window: u32,
     now: u32,
     /// Accesses by distance and group, each with the weight at its time. The last row counts first
@@ -89,7 +89,7 @@ impl Distances {
         let window = (last.keys_max() * 2).next_multiple_of(BLOCK).min(u32::MAX as usize - BLOCK);
         Self {
             last,
-            latest: Latest::new(window),
+            latest: LatestAccesses::new(window),
             window: window as u32,
             now: 0,
             counts: vec![[0; GROUPS]; SIZES + 2],
@@ -143,7 +143,7 @@ impl Distances {
         let mut order: Vec<(u32, u64)> =
             self.last.iter().filter(|(_, at)| **at > 0).map(|(key, at)| (*at, key)).collect();
         order.sort_unstable();
-        self.latest = Latest::new(self.window as usize);
+        self.latest = LatestAccesses::new(self.window as usize);
         self.now = 0;
         for (_, key) in order {
             if let Some(at) = self.last.get(key) {

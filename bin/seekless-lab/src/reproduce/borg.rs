@@ -12,8 +12,8 @@ const QUICK: f64 = 0.05;
 /// BORG (FAST 2009): Tables 1 and 4, Figures 6 to 12, from made-up traces that match Table 1 and
 /// modelled disks
 ///
-/// Numbers of the paper's text and tables are printed beside ours. Bars that only its figures show
-/// are left empty. At full size the command takes minutes.
+/// The tables show the numbers of the paper's text and tables beside ours. A number that the paper
+/// shows only as a bar of a figure is left empty. At full size the command takes minutes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -21,7 +21,7 @@ Examples:
   seekless-lab reproduce borg --report borg.html --json borg.json
   seekless-lab reproduce borg --started benches/startup/runs/programs.json")]
 pub(crate) struct Args {
-    /// A twentieth of the traces, file systems and areas: numbers of the same kind, sooner
+    /// A twentieth of the traces, file systems and areas: the same tables in less time
     #[arg(long, conflicts_with = "scale")]
     quick: bool,
     /// Size of traces, file systems and areas, as a multiple of the paper's: 0.001 to 16

@@ -7,9 +7,9 @@ use seekless_papers::clustering::{Effort, Start, reproduce};
 
 /// The clustering paper (CS-TR-283-90): Figures 3 to 12, and the paper's claims beside ours
 ///
-/// Where accesses fall on a disk whose hot data lies in the middle, how far the arm then travels,
-/// the rotational delay (counted exactly), and the effect of a queue on both. The command reads no
-/// trace. The loaded disk of Figures 7 to 12 is drawn from --seed.
+/// The hot data are in the middle of the disk. The command computes the places of accesses, the
+/// travel of the arm, the rotational delay (counted exactly), and the effect of a queue. It reads
+/// no trace. Figures 7 to 12 show a loaded disk, whose requests are drawn from --seed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

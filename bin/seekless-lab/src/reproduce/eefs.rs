@@ -16,9 +16,9 @@ const DISK: &str = "toshiba-pccard";
 /// EEFS: files in groups against a fast file system, from made-up days that match its Table 1, on a
 /// modelled disk
 ///
-/// Three systems with the same memory: a fast file system, the same with plain read-ahead of one
-/// cluster, and EEFS. With --trace, the same over your own trace of files. docs/believing/groups.md
-/// names the modelled and the invented parts.
+/// Compares three systems with the same memory: a fast file system, the same with plain read-ahead
+/// of one cluster, and EEFS. With --trace, the requests are those of your own trace of files.
+/// docs/believing/groups.md names the modelled and the invented parts.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -12,8 +12,8 @@ const ARCHIVED: &str = "studies/runs/fast10-shared-vm";
 
 /// The study of file systems (FAST 2010): its Table 2 beside archived results of ours
 ///
-/// Nothing is measured here: `seekless-lab study run` measures `studies/fast10.toml` and
-/// `studies/micro.toml`. The repository has results of the first.
+/// This command measures nothing: `seekless-lab study run` measures `studies/fast10.toml` and
+/// `studies/micro.toml`. The repository has results of `studies/fast10.toml`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -13,20 +13,20 @@ const QUICK: f64 = 0.2;
 /// FS2 (SOSP 2005): Tables 2 to 5, Figures 9 to 15, from made-up loads on an aged file system and a
 /// modelled disk
 ///
-/// Each load runs seven times on the disk of FS2's testbed, and replicas are written into free
-/// space meanwhile. The seventh run is compared with the seventh run without replicas. Numbers of
-/// the paper's text and tables are printed beside ours.
+/// Each load runs seven times on the disk of FS2's testbed. During the runs, the policy writes
+/// replicas into free space. The tables compare the seventh run with the seventh run without
+/// replicas, and show the numbers of the paper's text and tables beside ours.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   seekless-lab reproduce fs2 --quick
   seekless-lab reproduce fs2 --report fs2.html --json fs2.json
 
-  # A real update: git, ext4, the kernel's block events (as root; benches/reproduce/update.sh says what it does)
+  # A real update: git, ext4, the kernel's block events (as root; benches/reproduce/update.sh lists its steps)
   benches/reproduce/update.sh /usr/share update/
   seekless-lab reproduce fs2 --real update/")]
 pub(crate) struct Args {
-    /// A fifth of the loads: numbers of the same kind, sooner
+    /// A fifth of the loads: the same tables in less time
     #[arg(long, conflicts_with = "scale")]
     quick: bool,
     /// Size of the loads, as a multiple of the paper's: 0.01 to 4

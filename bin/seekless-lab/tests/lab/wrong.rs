@@ -57,7 +57,7 @@ const WRONG: &[(&str, &[&str])] = &[
     ("model --block 0", &["512 bytes"]),
     ("cluster", &["<MOUNTPOINT>"]),
     ("cluster dir", &["--trace"]),
-    ("cluster dir --trace good", &["dir", "no mount point"]),
+    ("cluster dir --trace good", &["dir", "not a mount point"]),
     ("tune good", &["--disk"]),
     ("tune good --disk exos-20", &["did you mean 'exos-x20'?"]),
     ("tune absent --disk exos-x20", &["absent", "No such file"]),

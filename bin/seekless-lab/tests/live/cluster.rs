@@ -432,8 +432,8 @@ fn special_open_and_foreign_files_are_left_alone() {
         assert!(out.status.code() == Some(2) && err.contains(words), "{words}: {err}");
     };
     let below = root.join("d1");
-    refused(&[below.as_os_str(), "--apply".as_ref(), list.as_os_str()], "no mount point");
-    refused(&[root.as_os_str(), "--apply".as_ref(), trace.as_os_str()], "no list");
+    refused(&[below.as_os_str(), "--apply".as_ref(), list.as_os_str()], "not a mount point");
+    refused(&[root.as_os_str(), "--apply".as_ref(), trace.as_os_str()], "not a list");
     refused(&[root.join("over").as_os_str(), "--apply".as_ref(), list.as_os_str()], "ext4");
     refused(&[root.as_os_str()], "--trace");
     odd.release();

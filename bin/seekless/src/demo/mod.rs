@@ -28,8 +28,8 @@ const PATH: usize = 1 << 18;
 
 /// A recording with the disk that serves it.
 #[derive(Debug)]
-pub(crate) struct Scene {
-    which: Which,
+pub(crate) struct DemoRecording {
+    which: DemoPart,
     /// The recorded time, in words.
     pub(crate) span: &'static str,
     /// The client and its requests, in words.
@@ -51,8 +51,8 @@ pub(crate) struct Scene {
 }
 
 /// Six days at a computer: programs and kernel also send requests ahead.
-const DESKTOP: Scene = Scene {
-    which: Which::Desktop,
+const DESKTOP: DemoRecording = DemoRecording {
+    which: DemoPart::Desktop,
     span: "six days",
     source: "Six recorded days at a computer: real programs starting cold.",
     told_in: "sample/README.md",
@@ -66,8 +66,8 @@ const DESKTOP: Scene = Scene {
 };
 
 /// Four nights: du, find and tar of a tree of 100,000 files.
-const NIGHTS: Scene = Scene {
-    which: Which::Nights,
+const NIGHTS: DemoRecording = DemoRecording {
+    which: DemoPart::Nights,
     span: "four nights",
     source: "Four recorded nights on a file system of 100,000 small files: du, find, tar of a tenth.",
     told_in: "sample/README.md",
@@ -82,20 +82,20 @@ const NIGHTS: Scene = Scene {
 
 /// A part of the demo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Which {
+enum DemoPart {
     /// Six days at a computer
     Desktop,
     /// Four nights of du, find and tar over 100,000 files
     Nights,
 }
 
-/// Show a first true result in a minute: recorded requests, served from an emulated disk without and
-/// with seekless
+/// Show a real result in a minute: an emulated disk serves recorded requests without and with
+/// seekless
 ///
-/// The demo needs no setup and no rights. An emulated disk serves recorded requests over NBD, once
-/// by a vanilla server, and once by a server with the adaptive policy. This policy starts without
-/// knowledge. It learns how far to read ahead, and keeps a trail of copies in the order of use.
-/// Every read byte is checked.
+/// The demo needs no setup and no rights. Two servers answer the same recorded requests over NBD,
+/// each from an emulated disk: a vanilla server, and a server with the adaptive policy. The policy
+/// starts without knowledge, and learns how far to read ahead. It keeps a trail: copies of data in
+/// the order of use. The demo checks every byte that it reads.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -116,7 +116,7 @@ If both recordings are served, these fields are those of the desktop, and the fi
 the same fields of the nights.")]
 pub(crate) struct Args {
     /// The recording to serve [default: both]
-    which: Option<Which>,
+    which: Option<DemoPart>,
     /// The disk to emulate: a name from `seekless disk list`, or the path of a TOML file [default:
     /// wd800jb for the desktop, exos-x20 for the nights]
     #[arg(long)]
@@ -146,7 +146,7 @@ pub(crate) struct Run {
 
 /// A recording, served twice.
 pub(crate) struct Played {
-    scene: &'static Scene,
+    scene: &'static DemoRecording,
     spec: DeviceSpec,
     speed: f64,
     vanilla: Run,
@@ -195,7 +195,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     output::print(&told)
 }
 
-fn play(args: &Args, scene: &'static Scene, folder: &Path) -> anyhow::Result<Played> {
+fn play(args: &Args, scene: &'static DemoRecording, folder: &Path) -> anyhow::Result<Played> {
     let spec = seekless_cli::disk::named(args.disk.as_deref().unwrap_or(scene.disk))?;
     let speed = args.speed.unwrap_or(scene.speed);
     let requests = scene.requests()?;
@@ -222,7 +222,7 @@ impl Played {
     }
 }
 
-impl Scene {
+impl DemoRecording {
     /// The recorded requests as they reached the disk.
     fn requests(&self) -> anyhow::Result<Vec<Request>> {
         let mut file = tempfile::NamedTempFile::new().context("cannot make a temporary file")?;

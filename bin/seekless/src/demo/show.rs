@@ -174,7 +174,7 @@ fn provenance(played: &[Played]) -> Provenance {
         facts.push((format!("space for the trail, {span}"), scene.area.to_string()));
         let bytes = one.runs().iter().map(|run| run.replayed.bytes_checked).sum();
         measured.push(format!(
-            "{span}: block requests of real programs, as {} tells; {} read over NBD, and each byte compared with the written one",
+            "{span}: block requests of real programs, described in {}; {} read over NBD, and each byte compared with the written byte",
             scene.told_in,
             seekless_block::format_size(bytes)
         ));
@@ -184,7 +184,7 @@ fn provenance(played: &[Played]) -> Provenance {
         facts,
         measured,
         modelled: vec![
-            "every time and every joule: an emulated disk that answers as late as the model says; the client's and the server's own time, times the speed, is part of when requests reach it".to_owned(),
+            "every time and every joule: the emulated disk answers at the time that its model computes; the delays of client and server, multiplied by the speed, also change when requests reach the disk".to_owned(),
         ],
     }
 }

@@ -11,11 +11,11 @@ use seekless_serve::{Address, HostQueue};
 use crate::serve;
 use seekless_cli::args::{number, size};
 
-/// Run a modelled disk in real time: an image that answers as late as that disk would
+/// Run a modelled disk in real time: an image file that answers with the delays of this disk
 ///
-/// Queue, scheduler and the disk's own cache answer as the model says. seekless itself learns,
-/// caches and reads ahead nothing. The image is a sparse file with the written data at their own
-/// addresses. Stops on SIGINT or SIGTERM.
+/// The model includes the queue, the scheduler and the cache of the disk. seekless itself does not
+/// learn, cache or read ahead here. The image is a sparse file with the written data at their own
+/// addresses. SIGINT or SIGTERM stops the command.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -41,8 +41,8 @@ pub(crate) struct Args {
     /// Mount the disk over this regular file, which is made if absent
     #[arg(long, value_name = "PATH")]
     fuse: Option<PathBuf>,
-    /// Times faster than the real disk; inf: no client waits, and the disk's time jumps over
-    /// waiting times
+    /// Times faster than the real disk; inf: no client waits for the disk, and the modelled time
+    /// jumps over waiting times
     #[arg(long, value_name = "X", default_value = "1", value_parser = number::<f64>("a multiple of real time, or inf", 0.001.., 10.0))]
     speed: f64,
     /// The drive's scheduler: fcfs, sstf, look, clook, sptf, asptf, anticipatory or elevator
@@ -50,8 +50,7 @@ pub(crate) struct Args {
     scheduler: Scheduler,
     #[command(flatten)]
     watching: serve::watching::HttpArgs,
-    /// Maximum number of commands in the drive; others wait at the host, as with a disk of this queue
-    /// depth
+    /// Queue depth: maximum number of commands in the drive; other commands wait at the host
     /// [default: all]
     #[arg(long, value_name = "N", value_parser = number::<u16>("requests", 1.., 32))]
     queue_depth: Option<u16>,

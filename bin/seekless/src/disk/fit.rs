@@ -42,12 +42,12 @@ pub(crate) struct Args {
     #[command(flatten)]
     read: ReadArgs,
     #[command(flatten)]
-    to: To,
+    to: FitOutputs,
 }
 
 /// The outputs of a fit.
 #[derive(Debug, clap::Args)]
-pub(super) struct To {
+pub(super) struct FitOutputs {
     /// Path of the description
     #[arg(short, long, value_name = "FILE.toml", value_parser = seekless_cli::args::out_file())]
     output: PathBuf,
@@ -114,7 +114,7 @@ fn traced(args: &Args) -> anyhow::Result<Vec<Sample>> {
     Ok(samples)
 }
 
-impl To {
+impl FitOutputs {
     /// The name for the disk.
     fn name(&self) -> String {
         let stem = self.output.file_stem().map(|s| s.to_string_lossy().into_owned());
@@ -144,8 +144,8 @@ impl To {
         let longest = longest_seek(&fitted);
         ensure!(
             longest >= NO_ARM,
-            "{from}: no seek of these accesses took more than {longest:.2} ms, so no arm moved: a disk without \
-             one, or reads from a cache?"
+            "{from}: no seek of these accesses took more than {longest:.2} ms, so no arm moved: does the disk \
+             have an arm, and do reads miss its cache?"
         );
         let toml = fitted.spec.to_toml().context("cannot write TOML")?;
         output::write(&self.output, &format!("# {from}.\n{toml}"))?;

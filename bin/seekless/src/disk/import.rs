@@ -12,8 +12,9 @@ use seekless_cli::text;
 
 /// Turn a drive description of DiskSim 4.0 into a catalogue entry
 ///
-/// Files that the description names with `source`, or as seek curve, are searched in its folder. If
-/// the drive's file has no time for the bus, the time in the .parv beside it is used.
+/// The command searches the folder of the description for files that the description names with
+/// `source`, or as seek curve. If the drive's file has no bus time, the command takes this time
+/// from the .parv file in the same folder.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -12,7 +12,7 @@ use rustix::fs::OFlags;
 use seekless_block::Op;
 use seekless_disk::fit::{Pace, Sample, workload};
 
-use super::fit::To;
+use super::fit::FitOutputs;
 use seekless_cli::args::duration;
 use seekless_cli::output;
 
@@ -23,9 +23,10 @@ const READ_MAX: usize = 128 * 512;
 
 /// Describe a disk by reading it
 ///
-/// Reads sequential runs, a few steps backwards, then at all distances: one read at a time, past
-/// the host's caches, until the budget is used. Then fits as `seekless disk fit` does. Never
-/// writes. Other users of the disk disturb the result.
+/// Reads sequential runs, then backwards in a few steps, then at all distances. One read at a time
+/// bypasses the host's caches, until the time budget is used. Then fits a model, as `seekless disk
+/// fit` does. Never writes to the disk. Other requests to the disk during this time change the
+/// result.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -37,7 +38,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "60s")]
     budget: Duration,
     #[command(flatten)]
-    to: To,
+    to: FitOutputs,
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
@@ -63,7 +64,7 @@ fn open(path: &Path) -> anyhow::Result<(File, u64)> {
     let bytes = file.seek(SeekFrom::End(0)).with_context(cannot)?;
     ensure!(
         bytes >= 1 << 20,
-        "{} holds {bytes} bytes; there is nothing to learn from less than 1 MiB",
+        "{} holds {bytes} bytes; a probe needs at least 1 MiB",
         path.display()
     );
     Ok((file, bytes))

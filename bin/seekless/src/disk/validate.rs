@@ -17,8 +17,8 @@ use seekless_cli::{output, text};
 /// SERVICE_US THINK_US. The model serves the same requests. Each request arrives THINK_US after the
 /// end of the request before.
 ///
-/// The demerit figure is the root mean square of the horizontal distance between two distributions
-/// of times.
+/// The demerit figure compares the two distributions of service times. This figure is the root mean
+/// square of the horizontal distance between their curves.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

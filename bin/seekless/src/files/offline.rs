@@ -16,9 +16,9 @@ Examples:
   seekless files format /var/lib/seekless/www.groups --size 1GiB
   seekless files format /dev/sdb1 --cluster 64KiB")]
 pub(crate) struct FormatArgs {
-    /// The file, new or old, or the device
+    /// A new or existing file, or a device
     store: PathBuf,
-    /// Make a file of this size, if it does not exist; it takes its space at once
+    /// If the file does not exist, make a file of this size; the file takes its space at once
     #[arg(long, value_name = "SIZE", value_parser = size)]
     size: Option<Bytes>,
     /// Cluster size: 64KiB or 128KiB

@@ -63,7 +63,7 @@ fn state(point: &Path) -> anyhow::Result<MountStatus> {
     let len = match rustix::fs::getxattr(point, STATUS_XATTR, &mut bytes[..]) {
         Ok(len) => len,
         Err(Errno::NODATA | Errno::OPNOTSUPP) => {
-            bail!("{}: no mount of `seekless files mount`, or you are not root", point.display())
+            bail!("{}: not a mount of `seekless files mount`, or you are not root", point.display())
         }
         Err(e) => {
             return Err(e).with_context(|| {
@@ -144,7 +144,11 @@ fn move_back(point: &Path, before: &MountStatus) -> anyhow::Result<()> {
 pub(super) fn shuffle(args: &ShuffleArgs) -> anyhow::Result<()> {
     let point = &args.mountpoint;
     let before = state(point)?;
-    ensure!(!before.returning, "{}: its files move back for good", point.display());
+    ensure!(
+        !before.returning,
+        "{}: all its files are moving back to the directory; mount again to form groups",
+        point.display()
+    );
     act(point, SHUFFLE_COMMAND).with_context(|| format!("{}: cannot shuffle", point.display()))?;
     let after = state(point)?;
     output::print(&format!(
@@ -206,7 +210,7 @@ pub(super) fn status(args: &StatusArgs) -> anyhow::Result<()> {
         }
     }
     if s.returning {
-        text += "\nall files move back for good: mount again to form groups";
+        text += "\nall files are moving back to the directory: mount again to form groups";
     }
     if s.damaged > 0 {
         text += &format!("\nDAMAGED         {} groups have wrong checksums", s.damaged);

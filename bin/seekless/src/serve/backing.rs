@@ -10,15 +10,15 @@ use seekless_serve::NbdUri;
 
 /// A new file; removed when dropped, unless it was kept.
 #[derive(Debug, Default)]
-pub(super) struct Made(Option<PathBuf>);
+pub(super) struct NewBacking(Option<PathBuf>);
 
-impl Made {
+impl NewBacking {
     pub(super) fn keep(mut self) {
         self.0 = None;
     }
 }
 
-impl Drop for Made {
+impl Drop for NewBacking {
     fn drop(&mut self) {
         if let Some(path) = &self.0 {
             let _ = std::fs::remove_file(path);
@@ -27,20 +27,20 @@ impl Drop for Made {
 }
 
 /// Makes the backing if it does not exist and its size is known.
-pub(super) fn prepare(path: &Path, size: Option<Bytes>) -> anyhow::Result<Made> {
+pub(super) fn prepare(path: &Path, size: Option<Bytes>) -> anyhow::Result<NewBacking> {
     let name = path.display();
     if NbdUri::in_path(path).is_some() {
         ensure!(size.is_none(), "{name}: its server knows its size: leave out --size");
-        return Ok(Made::default());
+        return Ok(NewBacking::default());
     }
     let Some(size) = size else {
         match path.metadata() {
             Ok(meta) => {
                 ensure!(
                     !meta.is_file() || meta.len() > 0,
-                    "{name}: empty; a disk of no size cannot be served (`truncate -s SIZE {name}`)"
+                    "{name}: the file is empty; give the file a size: `truncate -s SIZE {name}`"
                 );
-                return Ok(Made::default());
+                return Ok(NewBacking::default());
             }
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
                 let todo = match path.to_string_lossy().contains("://") {
@@ -61,19 +61,20 @@ pub(super) fn prepare(path: &Path, size: Option<Bytes>) -> anyhow::Result<Made> 
     );
     match create_private(path) {
         Ok(file) => {
-            let made = Made(Some(path.to_owned()));
-            file.set_len(size.0).with_context(|| format!("{name}: cannot make it {size} long"))?;
+            let made = NewBacking(Some(path.to_owned()));
+            file.set_len(size.0)
+                .with_context(|| format!("{name}: cannot set its size to {size}"))?;
             Ok(made)
         }
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
             let found = path.metadata().with_context(|| format!("{name}: cannot open it"))?;
             ensure!(
                 !found.is_file() || found.len() == size.0,
-                "{name}: is there already, {} bytes long, not the {} of --size; nothing was changed",
+                "{name}: the file exists with {} bytes, not the {} bytes of --size; nothing was changed",
                 found.len(),
                 size.0
             );
-            Ok(Made::default())
+            Ok(NewBacking::default())
         }
         Err(e) => Err(e).with_context(|| format!("{name}: cannot make it")),
     }

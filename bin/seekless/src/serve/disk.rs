@@ -25,7 +25,7 @@ impl FromStr for Emulated {
             .filter(|s| (0.001..=1e6).contains(s))
             .ok_or_else(|| {
                 format!(
-                    "'{options}' is no option of a disk: write speed=X, X from 0.001 to 1000000"
+                    "'{options}' is not an option of --disk: write speed=X, with X from 0.001 to 1000000"
                 )
             })?;
         if name.is_empty() {

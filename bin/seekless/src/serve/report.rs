@@ -95,7 +95,7 @@ fn attached(found: &AttachReport) -> String {
     let mut text = "area  ".to_owned();
     text += match (found.clean, found.trusted) {
         (true, true) => "detached in order, and its copies are good",
-        (true, false) => "detached in order; it is unknown whether home was written since",
+        (true, false) => "detached in order; another program may have written home since then",
         (false, _) => "recovered: it was not detached in order",
     };
     let _ = write!(text, "; copies of {}", bytes(found.copies));
@@ -103,12 +103,12 @@ fn attached(found: &AttachReport) -> String {
         let _ = write!(text, ", {} more to be compared with home", bytes(found.suspects));
     }
     if found.dirty > 0 {
-        let _ = write!(text, ", {} only in the area", bytes(found.dirty));
+        let _ = write!(text, ", {} of newest data only in the area", bytes(found.dirty));
     }
     if found.incomplete > 0 {
         let _ = write!(
             text,
-            "; the newest bytes of {} are not complete in the area: a crash leaves that of writes that were not flushed, and damage of any (`seekless volume check` before a start names them)",
+            "; the area lacks some of the newest bytes of {}: normal after a crash for writes without a flush, otherwise the area is damaged (before a start, `seekless volume check` names these pages)",
             bytes(found.incomplete)
         );
     }
@@ -154,14 +154,14 @@ pub(super) fn summary(stats: &ServerStats, operations: Option<OperationStatus>) 
     if stats.unobserved > 0 {
         let _ = write!(
             text,
-            "\nnot learned from, because the learner was too slow: {} requests",
+            "\nnot learned, because the learner was too slow: {} requests",
             stats.unobserved
         );
     }
     if let Some(c) = stats.elsewhere {
         let _ = write!(
             text,
-            "\nthe server of home answered {} reads and {} changes; connected again {} times, {} requests sent again, {:.1} s without it",
+            "\nthe server of home answered {} reads and {} changes; connected again {} times, {} requests sent again, {:.1} s without a connection",
             c.reads,
             c.changes,
             c.reconnects,
@@ -193,7 +193,7 @@ fn of_the_disk(d: &DiskStats) -> String {
     let us = |late: std::time::Duration| late.as_secs_f64() * 1e6;
     let _ = write!(
         text,
-        "\nthe answers were later than those of the modelled disk by {:.0} us in the median, {:.0} us at p99, {:.0} us at most",
+        "\nthe answers came later than the model computes: {:.0} us in the median, {:.0} us at p99, {:.0} us at most",
         us(d.lateness.median),
         us(d.lateness.p99),
         us(d.lateness.max),
@@ -201,7 +201,7 @@ fn of_the_disk(d: &DiskStats) -> String {
     if d.usage.spin_downs > 0 {
         let _ = write!(
             text,
-            "\nits platters stopped {} times and stood still for {:.1} s; waking took {:.1} s",
+            "\nthe platters stopped {} times and stood still for {:.1} s; spinning up took {:.1} s",
             d.usage.spin_downs,
             d.usage.time.standby.as_secs_f64(),
             d.usage.time.spin_up.as_secs_f64(),
@@ -212,7 +212,7 @@ fn of_the_disk(d: &DiskStats) -> String {
 
 /// Schema `seekless.serve/1`: counts since the start.
 #[derive(Serialize)]
-struct Counts<'a> {
+struct ServeCounts<'a> {
     schema: &'static str,
     backing: &'a str,
     requests: u64,
@@ -265,7 +265,7 @@ pub(super) fn json(
     let e = &stats.engine;
     let name = args.disk.as_ref().map_or("", |d| &d.name);
     let backing = args.backing.to_string_lossy();
-    let counts = Counts {
+    let counts = ServeCounts {
         schema: "seekless.serve/1",
         backing: &backing,
         requests: e.requests,

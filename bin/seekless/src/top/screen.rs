@@ -35,7 +35,7 @@ pub(super) fn screen(s: &Status, h: &History, e: &Events, look: Look) -> String 
         s.version
     ));
     if let Some(trouble) = &v.trouble {
-        lines.push(format!("cannot go on: {trouble}"));
+        lines.push(format!("no progress: {trouble}"));
     }
     if let Some(verdict) = &s.verdict {
         lines.push(verdict.text.clone());

@@ -9,9 +9,10 @@ use seekless_serve::control::{Administered, mode_name, mode_of, state_of};
 
 use super::VolumeArgs;
 
-/// Show the state of a volume: its mode, dirty data, moves, failures
+/// Show the state of a volume: mode, dirty data, moves, failures
 ///
-/// Asks the server of the volume. If the volume is not served, reads its area, and writes nothing.
+/// The command asks the server of the volume. If no server runs, the command reads the area, and
+/// writes nothing.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -25,7 +26,7 @@ pub(crate) struct StatusArgs {
     json: bool,
 }
 
-/// Let a running server make a new plan from its learned data, and move to the plan
+/// Make a running server plan again from its learned data, and move data as the plan says
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -37,9 +38,9 @@ pub(crate) struct ReplanArgs {
 
 /// Write all newest data home, and absorb no more writes
 ///
-/// The volume may be served or not. Afterwards the backing alone is complete: if the area is beside
-/// it, the backing can be used without seekless. A served volume absorbs writes again after
-/// `seekless volume mode writeback`.
+/// The volume may be served or not. Afterwards the backing alone has all data. If the area is not
+/// within the backing, other programs can use the backing without seekless. A served volume absorbs
+/// writes again after `seekless volume mode writeback`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -70,11 +71,12 @@ pub(crate) struct ModeArgs {
     moved: bool,
 }
 
-/// Wait until every copy in doubt was compared with its home, and report
+/// Wait until seekless has compared every copy in doubt with its home, and report the result
 ///
-/// After a crash, a clean copy serves no read before seekless has compared it with its home. A server
-/// does so beside its clients; this command waits for the end. A volume without a server is attached
-/// meanwhile: then nothing is left to compare when it is served.
+/// After a crash, a clean copy serves no read until seekless has compared the copy with its home. A
+/// running server compares while it serves clients; this command waits for the end. If no server
+/// runs, the command attaches the area and compares the copies. A later server then has no copy to
+/// compare.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -90,8 +92,8 @@ pub(crate) struct ProveArgs {
 
 /// Drain the volume, then end its server, if there is one
 ///
-/// Refused while the volume is in use on this host: the message names the mounts, the loop device and
-/// the processes, and the commands that free the volume. Nothing changes then.
+/// If the volume is in use on this host, the command changes nothing. Its message names the mounts,
+/// the loop device and the processes, and the commands that free the volume.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -99,8 +101,8 @@ Examples:
 pub(crate) struct DetachArgs {
     #[command(flatten)]
     volume: VolumeArgs,
-    /// Detach even while file systems are mounted from it: they lose data that they have not
-    /// written yet
+    /// Detach also while file systems are mounted from the volume: data that they have not written
+    /// yet are lost
     #[arg(long)]
     force: bool,
     /// The backing may have another name than when its area was made
@@ -168,5 +170,5 @@ pub(crate) fn detach(args: &DetachArgs) -> anyhow::Result<()> {
             "cut off: {cut_off}. Data that these had not written yet is lost: check the file system before its next use"
         ));
     }
-    output::print("detached: everything is at home, and nobody serves it")
+    output::print("detached: everything is at home, and no server runs")
 }

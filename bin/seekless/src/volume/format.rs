@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, ensure};
 use seekless_block::{Bytes, PAGE_SECTORS};
 use seekless_engine::Mode;
-use seekless_serve::area::{At, Made, MakeOptions, Share, make};
+use seekless_serve::area::{AreaPlacement, Made, MakeOptions, Share, make};
 use seekless_serve::{Backing, Builder};
 
 use seekless_cli::args::{number, size};
@@ -15,11 +15,12 @@ use seekless_serve::control::mode_of;
 /// Make a lasting optimized area, on a blank disk or beside a disk in use
 ///
 /// On a blank disk the area takes a part of the disk, and the volume is smaller by this part. The
-/// bare disk then begins with a page of seekless, so that nothing mounts it by accident. `seekless
-/// serve BACKING` finds the area by itself. For a disk in use the area is another file or device
-/// (--at FILE-or-DEVICE): no byte of the disk changes. In write-through, the disk can be used
-/// without seekless at any time. In write-back, its first and last 128 KiB are in the area while
-/// the volume is served or dirty, so that nothing mounts the bare disk.
+/// bare disk then begins with a page of seekless, so that no program mounts the disk by accident.
+/// `seekless serve BACKING` finds this area without an option. For a disk in use the area is
+/// another file or device (--at FILE-or-DEVICE): no byte of the disk changes. In write-through,
+/// other programs can use the disk without seekless at any time. In write-back, the first and last
+/// 128 KiB of the disk are in the area while the volume is served or dirty. This guard keeps
+/// programs from mounting the bare disk.
 ///
 /// With --replicas, copies are not in the area but in space that the volume's clients have
 /// discarded (FS2): near the head, at no cost of space. A write to this space takes it back at
@@ -51,10 +52,10 @@ pub(crate) struct FormatArgs {
     /// a fortieth of the replicas; or all of a file or device given as --at]
     #[arg(long, value_name = "SIZE|PERCENT%", value_parser = share)]
     optimized: Option<Share>,
-    /// Place of the area: start, middle or end of the backing, or another file, new or old, or
+    /// Place of the area: start, middle or end of the backing; or a new or existing file; or a
     /// device
     #[arg(long, value_name = "start|middle|end|FILE-or-DEVICE", value_parser = at, default_value = "middle")]
-    at: At,
+    at: AreaPlacement,
     /// Keep copies in the volume's discarded pages: at most this size, or this share of the backing
     #[arg(long, value_name = "SIZE|PERCENT%", value_parser = share, conflicts_with = "write_buffer")]
     replicas: Option<Share>,
@@ -72,7 +73,7 @@ pub(crate) struct FormatArgs {
     /// by the partition table]
     #[arg(long, value_name = "SECTOR", value_parser = number::<u8>("a sector of a page", 0..=7, 7))]
     align: Option<u8>,
-    /// Overwrite a backing or an area that looks used
+    /// Overwrite a backing or an area that holds data
     #[arg(long)]
     force: bool,
 }
@@ -98,11 +99,11 @@ pub(crate) fn format(args: &FormatArgs) -> anyhow::Result<()> {
     }
     // Only the area is written: draining it needs no guard.
     let mut builder = Builder::new(Backing::named(&args.backing)?).to_drain(true);
-    if let At::Beside(path) = &args.at {
+    if let AreaPlacement::Beside(path) = &args.at {
         builder = builder.area_path(path.clone());
     }
     let server = builder.free_from_ext(true).spawn().context(
-        "the area is made; nothing counts as free until it is discarded (fstrim), because",
+        "the area is made; no space counts as free until the file system discards it (fstrim), because",
     )?;
     let free = server.stats()?.area.replicas.map_or(Bytes(0), |r| r.free.bytes());
     server.stop()?;
@@ -110,13 +111,15 @@ pub(crate) fn format(args: &FormatArgs) -> anyhow::Result<()> {
 }
 
 /// The new area, and the command that serves the volume.
-pub(super) fn told(backing: &Path, at: &At, made: &Made) -> String {
+pub(super) fn told(backing: &Path, at: &AreaPlacement, made: &Made) -> String {
     let backing = backing.display();
     let g = &made.geometry;
     let segment = u64::from(g.segment_pages()) * PAGE_SECTORS;
     let bytes = |segments: u32| seekless_block::Sectors(u64::from(segments) * segment).bytes();
     let (place, option) = match at {
-        At::Beside(path) => (path.display().to_string(), format!(" --area {}", path.display())),
+        AreaPlacement::Beside(path) => {
+            (path.display().to_string(), format!(" --area {}", path.display()))
+        }
         _ => (format!("{backing}, {}", made.at.unwrap_or_default()), String::new()),
     };
     let whose = if g.free_map_pages() > 0 { "replicas in discarded pages" } else { "copies" };
@@ -134,7 +137,7 @@ pub(super) fn told(backing: &Path, at: &At, made: &Made) -> String {
 
 fn percent(text: &str) -> Result<u8, String> {
     let number = text.strip_suffix('%').and_then(|n| n.parse().ok()).filter(|n| *n <= 100);
-    number.ok_or_else(|| format!("'{text}' is no share: expected 0% to 100%, for example 40%"))
+    number.ok_or_else(|| format!("'{text}' is not a share: expected 0% to 100%, for example 40%"))
 }
 
 /// A size, or a share of the disk.
@@ -146,12 +149,12 @@ pub(crate) fn share(text: &str) -> Result<Share, String> {
     }
 }
 
-fn at(text: &str) -> Result<At, String> {
+fn at(text: &str) -> Result<AreaPlacement, String> {
     Ok(match text {
         "" => return Err("start, middle, end, or a file or device".to_owned()),
-        "start" => At::Start,
-        "middle" => At::Middle,
-        "end" => At::End,
-        path => At::Beside(path.into()),
+        "start" => AreaPlacement::Start,
+        "middle" => AreaPlacement::Middle,
+        "end" => AreaPlacement::End,
+        path => AreaPlacement::Beside(path.into()),
     })
 }

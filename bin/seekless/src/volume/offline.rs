@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, bail};
 use seekless_block::Bytes;
 use seekless_engine::{Examined, Repair, examine, repair as repair_area};
-use seekless_serve::area::{self, At, Lasting};
+use seekless_serve::area::{self, AreaPlacement, Lasting};
 use seekless_serve::control::{Dump, ensure_unserved, open_unserved};
 
 use super::{VolumeArgs, format::told};
@@ -87,7 +87,8 @@ fn open(volume: &VolumeArgs, write: bool) -> anyhow::Result<Lasting> {
 
 fn examined(lasting: &mut Lasting) -> anyhow::Result<Examined> {
     let place = lasting.place().display().to_string();
-    examine(lasting.area()).with_context(|| format!("{place}: cannot be attached as it is"))
+    examine(lasting.area())
+        .with_context(|| format!("{place}: the area cannot be attached in its present state"))
 }
 
 pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<()> {
@@ -143,7 +144,7 @@ pub(crate) fn repair(args: &RepairArgs) -> anyhow::Result<()> {
                 let _ = writeln!(text, "{}: {why}", if loses { "given up" } else { "harmless" });
             }
             let _ = match report.lost.len() {
-                0 if sound => write!(text, "nothing was wrong: the area can be attached"),
+                0 if sound => write!(text, "no fault found: the area can be attached"),
                 0 => write!(text, "repaired: the area can be attached; nothing was lost"),
                 n => write!(
                     text,
@@ -174,6 +175,10 @@ pub(crate) fn resize(args: &ResizeArgs) -> anyhow::Result<()> {
     let backing = &args.volume.backing;
     ensure_unserved(backing, true)?;
     let made = area::resize(backing, args.volume.area.as_deref(), args.optimized)?;
-    let at: At = args.volume.area.clone().map_or(At::Start, |p: PathBuf| At::Beside(p));
+    let at: AreaPlacement = args
+        .volume
+        .area
+        .clone()
+        .map_or(AreaPlacement::Start, |p: PathBuf| AreaPlacement::Beside(p));
     output::print(&told(backing, &at, &made))
 }

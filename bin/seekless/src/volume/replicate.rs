@@ -56,7 +56,7 @@ struct Outcome {
 }
 
 fn range(text: &str) -> Result<Extent, String> {
-    let bad = || format!("'{text}' is no range: write START+LENGTH, such as 1GiB+64KiB");
+    let bad = || format!("'{text}' is not a range: write START+LENGTH, for example 1GiB+64KiB");
     let (start, len) = text.split_once('+').ok_or_else(bad)?;
     let (start, len) = (size(start)?, size(len)?);
     start.0.checked_add(len.0).filter(|_| len.0 > 0).ok_or_else(bad)?;

@@ -10,11 +10,11 @@ use crate::serve;
 /// RAM for cached pages.
 const RAM: Bytes = Bytes(16 << 20);
 
-/// Show a volume read-only, from any machine, without writing one byte of it
+/// Serve a volume read-only, on any machine, and write no byte to the volume
 ///
-/// Shows the disk as clients of the volume last saw it, also after a crash. The area is not attached:
-/// area and backing stay unchanged, and may be on read-only media. A page whose only copy is
-/// damaged returns an error.
+/// Clients read the data that clients of the volume last saw, also after a crash. The command does
+/// not attach the area: area and backing stay unchanged, and may be on read-only media. A read of a
+/// page whose only copy is damaged returns an error.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -28,7 +28,7 @@ Examples:
 pub(crate) struct Args {
     /// The file or block device of the volume
     backing: PathBuf,
-    /// Its area, if it is not within the backing
+    /// The area of the volume, if the area is not within the backing
     #[arg(long, value_name = "FILE-or-DEVICE")]
     area: Option<PathBuf>,
     /// Serve over NBD: unix:PATH or tcp:HOST:PORT; may be repeated

@@ -1,6 +1,6 @@
 //! `seekless watch`: reading ahead of repeated work on mounted file systems, from beside the path.
 
-mod shown;
+mod watch_page;
 
 use std::io::Write as _;
 use std::os::fd::AsFd as _;
@@ -8,9 +8,9 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use seekless_cli::near::did_you_mean;
 use seekless_cli::output;
 use seekless_cli::signals::on_signal;
+use seekless_cli::similar_names::did_you_mean;
 use seekless_daemon::{Config, Daemon, WatchReport, ask, show};
 use seekless_serve::http::HttpServer;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -18,12 +18,12 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use crate::serve::watching::HttpArgs;
 use crate::top::Screen;
 
-/// Make repeated jobs on mounted file systems faster, with nothing in the path of a request
+/// Read ahead of repeated jobs on mounted file systems; requests do not pass through seekless
 ///
 /// Watches the reads of programs, and remembers jobs such as a nightly backup. Recognizes a job by
 /// its first reads, and reads the rest ahead, in the order of the disk. Writes nothing to the watched
-/// file systems. The effect ends when the program ends. Works on ext2, ext3, ext4, XFS and btrfs.
-/// Needs root.
+/// file systems. The read-ahead ends when this program ends. Works on ext2, ext3, ext4, XFS and
+/// btrfs. Needs root.
 #[derive(Debug, clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -44,11 +44,11 @@ pub(crate) struct Args {
     /// Watch file systems on every disk, flash included
     #[arg(long, conflicts_with = "mounts")]
     all: bool,
-    /// Only watch, and read nothing ahead; `report` then says how many waits reading ahead would
-    /// have saved, as a range
+    /// Only watch, and read nothing ahead; `report` then estimates the waits that read-ahead would
+    /// save, as a range
     #[arg(long)]
     dry_run: bool,
-    /// Keep the names of programs for reports; without this option, no name of any kind is kept
+    /// Keep the names of programs for reports; without this option, the state holds no names
     #[arg(long)]
     names: bool,
     /// The folder for learned jobs; private, about 20 MB for each file system at most
@@ -137,7 +137,7 @@ fn watch(args: &Args) -> anyhow::Result<()> {
         output::print(&format!("watching {}", point.display()))?;
     }
     let shown = args.watching.listen(|address, token| {
-        HttpServer::of(address, token, Box::new(shown::Daemon(state.clone())))
+        HttpServer::of(address, token, Box::new(watch_page::Daemon(state.clone())))
     })?;
     if let Some((_, place)) = &shown {
         output::print(place)?;

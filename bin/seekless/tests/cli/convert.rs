@@ -200,5 +200,5 @@ fn several_traces_become_one_in_order_of_time() {
     let words = ["late.trace: line 2: not in order of time"];
     place.refuses("convert a.trace late.trace -o x.csv", &words);
     place.refuses("convert a.trace b.trace x.csv", &["-o OUT"]);
-    place.refuses("convert a.trace", &["no OUT"]);
+    place.refuses("convert a.trace", &["has no output"]);
 }

@@ -205,7 +205,7 @@ fn an_adopted_disk_is_served_and_a_released_one_is_as_it_was() {
     fs::write(system.path("root/etc/fstab"), "# none").unwrap();
     let before = system.all();
     let said = host::succeeds(&mut system.adopt(&["--area", "area"]));
-    assert!(said.ends_with("done    it is served\n"), "{said}");
+    assert!(said.ends_with("done    the disk is served\n"), "{said}");
     assert_eq!(host::status(&system.path("disk.img"), &[])["served"], true);
     host::succeeds(&mut system.command(&["release", &system.name]));
     same(&before, &system.all(), "released");

@@ -105,7 +105,7 @@ fn a_guarded_disk_of_another_size_or_with_another_area_is_refused() {
     // An area cut short, and one without room, as older ones are.
     let file = File::options().read(true).write(true).open(place.path("disk.area")).unwrap();
     file.set_len((16 << 20) + 8192).unwrap();
-    place.refused(serve, &["grow it back"]);
+    place.refused(serve, &["extend it"]);
     file.set_len(area.len() as u64).unwrap();
     file.write_all_at(&area[16 << 20..], 16 << 20).unwrap();
     place.run(drain);
@@ -115,7 +115,7 @@ fn a_guarded_disk_of_another_size_or_with_another_area_is_refused() {
     place.run("volume mode writeback disk.img --area disk.area");
     assert_eq!(place.status(&BESIDE)["guarded"], true);
     file.set_len(16 << 20).unwrap();
-    place.refused(serve, &["grow it back"]);
+    place.refused(serve, &["extend it"]);
     place.refused("volume format small.img --at small.area", &["small.img"]);
     File::create(place.path("small.img")).unwrap().set_len(255 << 10).unwrap();
     let small = "volume format small.img --at small.area --optimized 8MiB";
@@ -291,13 +291,13 @@ fn a_running_server_is_steered() {
     place.run("volume mode writethrough disk.img");
     place.run("volume replan disk.img");
     server.expect("learned: ");
-    place.refused("volume check disk.img", &["is served", "detach"]);
+    place.refused("volume check disk.img", &["a server serves this volume", "detach"]);
     drop(client);
     place.run("volume detach disk.img");
     server.ended();
     let status = place.status(&[]);
     assert_eq!((&status["served"], &status["drained"]), (&false.into(), &true.into()));
-    place.refused("volume replan disk.img", &["nobody serves it"]);
+    place.refused("volume replan disk.img", &["no server of this volume"]);
     // Not served, it can be steered as well.
     place.run("volume mode writeback disk.img");
     assert_eq!(place.status(&[])["mode"], "writeback");
@@ -411,7 +411,7 @@ fn a_damaged_area_is_mended_and_what_is_lost_is_said_before() {
     let check = place.run("volume check disk.img --area disk.area");
     assert!(check.contains("harmless"), "{check}");
     let repair = "volume repair disk.img --area disk.area";
-    for said in ["repaired", "nothing was wrong"] {
+    for said in ["repaired", "no fault found"] {
         assert!(place.run(repair).contains(said), "{said}");
     }
     // A page of data that stands in the area alone.

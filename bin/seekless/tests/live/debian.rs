@@ -218,7 +218,7 @@ fn the_package_adopts_a_disk_that_stands_after_a_restart_and_is_released() {
     // A mount would write to the disk.
     let adopt = "seekless adopt /srv/disk.img --area /var/lib/seekless/disk.area";
     let said = debian.run(adopt);
-    assert!(said.ends_with("done    it is served\n"), "{said}");
+    assert!(said.ends_with("done    the disk is served\n"), "{said}");
     debian.run("seekless release disk");
     assert_eq!(debian.run("sha256sum /srv/disk.img"), bare, "nothing was written");
     assert_eq!(debian.attempt(&system).1, before, "released");

@@ -171,7 +171,7 @@ fn unmounted_from_outside_it_ends_or_goes_on_with_nbd() {
     let address = format!("unix:{}", dir.path().join("nbd.sock").display());
     let mut server = Server::start(dir.path(), &image, Some(&path), &["--nbd", &address]);
     unmount(&path);
-    server.expect_error("NBD is still served");
+    server.expect_error("NBD clients are still served");
     let mut client = seekless_serve::client::Client::connect(&address.parse().unwrap()).unwrap();
     client.read(0, 4096).unwrap();
     assert!(server.wait(Duration::ZERO).is_none());

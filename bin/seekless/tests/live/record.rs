@@ -401,7 +401,7 @@ fn its_own_writes_are_not_in_the_trace() {
     run(["sync", "-f", at.to_str().unwrap()]);
 
     let recording = Recording::start(&at, disk.device(), &[]);
-    assert!(next_line(&recording.errors, "trace.parquet lies on the disk").is_some());
+    assert!(next_line(&recording.errors, "trace.parquet is on the recorded disk").is_some());
     // More than one row group: the store writes some of it out while it records.
     let mut reads = vec!["fio", "--name=r", "--rw=randread", "--direct=1", "--bs=512"];
     reads.extend(["--size=4MiB", "--ioengine=libaio", "--iodepth=16", "--loops=17"]);

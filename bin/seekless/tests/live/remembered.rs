@@ -95,9 +95,11 @@ fn a_damaged_memory_is_said_and_left_behind() {
     server.stop();
     // Not ours: it is not touched.
     fs::write(&state, "precious").unwrap();
-    for (file, word) in
-        [("state", "no memory of seekless"), (".", "no memory"), ("no/such", "cannot be written")]
-    {
+    for (file, word) in [
+        ("state", "not a state file of seekless"),
+        (".", "not a state file"),
+        ("no/such", "cannot be written"),
+    ] {
         let args = ["serve", "disk.img", "--nbd=unix:s", "--policy=borg", "--state", file];
         host::refused(seekless().args(args).current_dir(dir.path()), &[word]);
     }

@@ -514,7 +514,10 @@ fn a_volume_with_replicas_is_looked_into_mended_drained_and_divided_anew() {
     let before = fs::read(place.path("disk.img")).unwrap();
     let (mut server, client) = replicated(&place);
     for verb in ["check", "repair", "dump", "resize"] {
-        place.refused(&format!("volume {verb} disk.img --area disk.area"), &["is served"]);
+        place.refused(
+            &format!("volume {verb} disk.img --area disk.area"),
+            &["a server serves this volume"],
+        );
     }
     drop(client);
     server.signal(Signal::KILL);

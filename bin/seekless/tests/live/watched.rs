@@ -472,7 +472,10 @@ fn a_daemon_killed_at_any_time_leaves_no_trace_and_a_damaged_state_is_said() {
     let watch = Watch::start(&state, &slow.point(), &[]);
     assert_eq!(watch.filesystem()["jobs"], Value::Array(Vec::new()));
     let said = watch.stop();
-    assert!(said.len() == 1 && said[0].contains("learning starts from nothing"), "{said:?}");
+    assert!(
+        said.len() == 1 && said[0].contains("learning starts again without earlier data"),
+        "{said:?}"
+    );
     mount.unmount();
 }
 

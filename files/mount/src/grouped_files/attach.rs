@@ -15,7 +15,7 @@ use seekless_store::{
 };
 
 use super::{
-    Counts, GroupedFile, GroupedFiles, LOCKS, MarkerCheck, Renames, SyncUnderlying, errno,
+    GroupedFile, GroupedFiles, LOCKS, MarkerCheck, MountCounts, Renames, SyncUnderlying, errno,
 };
 use crate::error::{MountError, path_error};
 use crate::inode_handle::InodeHandle;
@@ -95,13 +95,13 @@ impl GroupedFiles {
             watched: Mutex::default(),
             rewritten: Mutex::default(),
             owed_errors: Mutex::default(),
-            counts: Counts::default(),
+            counts: MountCounts::default(),
             renames: Renames::default(),
             trouble: Mutex::default(),
         };
         groups.settle_all().map_err(path_error(
             &path,
-            "settle files that a crash left between the directory and the store",
+            "settle files that were moving between directory and store at a crash",
         ))?;
         Ok(groups)
     }

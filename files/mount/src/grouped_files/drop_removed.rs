@@ -53,7 +53,7 @@ impl GroupedFiles {
         if let Err((path, e)) = walked {
             let path = self.underlying.path().join(path);
             self.note_trouble(format!(
-                "{}: {e}; so nobody knows which files of the group store were removed",
+                "{}: {e}; so it is unknown which files of the group store were removed",
                 path.display()
             ));
         } else if before.is_none() || before != self.renames.number() {

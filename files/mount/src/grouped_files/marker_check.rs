@@ -12,8 +12,8 @@ use crate::inode_handle::InodeHandle;
 use crate::underlying::{self, MarkerFound};
 
 /// See [`GroupedFiles::open_inode`].
-const NOT_FOUND: &str = "the inode of a grouped file is not found: it was removed, or the disk \
-                         cannot read it. The group store keeps the bytes of the file";
+const NOT_FOUND: &str = "the inode of a grouped file was not found: the file was removed, or the disk \
+                         cannot read the inode. The group store keeps the bytes of the file";
 
 impl GroupedFiles {
     /// The file of the store with this handle, its marker checked. The caller holds the lock of the

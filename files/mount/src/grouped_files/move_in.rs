@@ -16,7 +16,7 @@ use crate::inode_handle::InodeHandle;
 use crate::underlying;
 
 /// A file on its way to the store.
-struct Newcomer {
+struct MovingFile {
     handle: InodeHandle,
     file: File,
     stat: Stat,
@@ -24,7 +24,7 @@ struct Newcomer {
 }
 
 /// One group that is to be formed.
-struct Wanted {
+struct PlannedGroup {
     /// The store was asked for it; a group without members is not asked for.
     asked: bool,
     /// Number of members that the store has already.
@@ -33,7 +33,7 @@ struct Wanted {
 }
 
 /// A newcomer with a durable marker.
-type Marked<'a> = (&'a Newcomer, FileNumber, Stat);
+type Marked<'a> = (&'a MovingFile, FileNumber, Stat);
 
 impl GroupedFiles {
     /// Forms groups: files of the directory move to the store, unless `busy` says that the file is
@@ -44,7 +44,7 @@ impl GroupedFiles {
         groups: &[Vec<InodeHandle>],
         busy: impl Fn(&InodeHandle) -> bool + Sync,
     ) -> Vec<Result<usize, Fault>> {
-        let mut coming: Vec<Newcomer> = Vec::new();
+        let mut coming: Vec<MovingFile> = Vec::new();
         let (mut asks, mut wanted) = (Vec::new(), Vec::new());
         for files in groups {
             wanted.push(self.collect(files, &busy, &mut coming, &mut asks));
@@ -67,7 +67,7 @@ impl GroupedFiles {
                 Some(Err(fault)) => Err(fault),
             });
         }
-        let given: Vec<(&Newcomer, FileNumber)> =
+        let given: Vec<(&MovingFile, FileNumber)> =
             coming.iter().zip(numbers).filter_map(|(c, n)| Some((c, n?))).collect();
         let came = self.hand_over(&given, &busy);
         let mut watched = held(self.watched.lock());
@@ -85,9 +85,9 @@ impl GroupedFiles {
         &self,
         files: &[InodeHandle],
         busy: &impl Fn(&InodeHandle) -> bool,
-        coming: &mut Vec<Newcomer>,
+        coming: &mut Vec<MovingFile>,
         asks: &mut Vec<Ask>,
-    ) -> Wanted {
+    ) -> PlannedGroup {
         let (mut here, first) = (Vec::new(), coming.len());
         for handle in files {
             let found = {
@@ -109,7 +109,7 @@ impl GroupedFiles {
         if asked {
             asks.push(Ask::Group { members });
         }
-        Wanted { asked, here: here.len(), newcomers: first..coming.len() }
+        PlannedGroup { asked, here: here.len(), newcomers: first..coming.len() }
     }
 
     /// Reads a newcomer. From now on a write to the file is noted.
@@ -117,7 +117,7 @@ impl GroupedFiles {
         &self,
         handle: &InodeHandle,
         busy: &impl Fn(&InodeHandle) -> bool,
-    ) -> Option<Newcomer> {
+    ) -> Option<MovingFile> {
         {
             let _lock = self.changing(handle);
             if busy(handle) {
@@ -132,7 +132,7 @@ impl GroupedFiles {
         newcomer
     }
 
-    fn read_newcomer(&self, handle: &InodeHandle) -> Option<Newcomer> {
+    fn read_newcomer(&self, handle: &InodeHandle) -> Option<MovingFile> {
         let flags = OFlags::RDWR | OFlags::NOATIME;
         let file = File::from(self.underlying.open_handle(handle, flags).ok()?);
         // Writes through a memory mapping leave no trace: a mapped file must not move.
@@ -146,14 +146,14 @@ impl GroupedFiles {
         }
         let mut data = vec![0; stat.st_size as usize];
         file.read_exact_at(&mut data, 0).ok()?;
-        Some(Newcomer { handle: *handle, file, stat, data })
+        Some(MovingFile { handle: *handle, file, stat, data })
     }
 
     /// The store has the bytes of the newcomers durably: files that were not used meanwhile belong
     /// to the store from now on. Returns these files.
     fn hand_over(
         &self,
-        coming: &[(&Newcomer, FileNumber)],
+        coming: &[(&MovingFile, FileNumber)],
         busy: &impl Fn(&InodeHandle) -> bool,
     ) -> FxHashSet<InodeHandle> {
         let mut locks: Vec<usize> = coming.iter().map(|(c, _)| self.lock_of(&c.handle)).collect();
@@ -175,7 +175,7 @@ impl GroupedFiles {
     /// Sets the markers durably. Returns the marked files, and the entries of the others.
     fn mark_all<'a>(
         &self,
-        coming: &[(&'a Newcomer, FileNumber)],
+        coming: &[(&'a MovingFile, FileNumber)],
         busy: &impl Fn(&InodeHandle) -> bool,
     ) -> (Vec<Marked<'a>>, FxHashSet<FileNumber>) {
         let mut marked = Vec::new();
@@ -200,7 +200,7 @@ impl GroupedFiles {
 
     /// The sync of a newcomer with its marker failed: the file stays in the directory. False if the
     /// removal of the marker may not be durable: then nobody may write to the file.
-    fn unmark(&self, c: &Newcomer, number: FileNumber) -> bool {
+    fn unmark(&self, c: &MovingFile, number: FileNumber) -> bool {
         held(self.owed_errors.lock()).insert(c.handle);
         let unmarked = self.underlying.clear_marker(&c.file);
         let Err(e) = unmarked.and_then(|()| self.underlying.sync_file(&c.file)) else {
@@ -215,7 +215,7 @@ impl GroupedFiles {
     /// Sets the marker of a newcomer, if its bytes have not changed since they were read.
     fn mark(
         &self,
-        c: &Newcomer,
+        c: &MovingFile,
         number: FileNumber,
         busy: &impl Fn(&InodeHandle) -> bool,
     ) -> Result<Stat, Errno> {
@@ -232,7 +232,7 @@ impl GroupedFiles {
 
     /// Lists the marked files as files of the store, and truncates their inodes. Returns those that
     /// were truncated.
-    fn empty_inodes<'a>(&self, marked: &[Marked<'a>]) -> Vec<(&'a Newcomer, FileNumber)> {
+    fn empty_inodes<'a>(&self, marked: &[Marked<'a>]) -> Vec<(&'a MovingFile, FileNumber)> {
         let mut emptied = Vec::new();
         for (c, number, now) in marked {
             let size = now.st_size as u32;
@@ -247,7 +247,7 @@ impl GroupedFiles {
 
     /// Settles the files whose inodes are durably empty: bytes in the inode of a settled file were
     /// written by another program.
-    fn settle_emptied(&self, emptied: &[(&Newcomer, FileNumber)]) {
+    fn settle_emptied(&self, emptied: &[(&MovingFile, FileNumber)]) {
         let synced = in_parallel(emptied, |(c, _)| self.underlying.sync_file(&c.file).is_ok());
         let settled = emptied.iter().zip(synced).filter(|(_, synced)| *synced);
         let settled: Vec<FileNumber> = settled.map(|((_, number), _)| *number).collect();

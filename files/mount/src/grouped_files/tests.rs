@@ -29,7 +29,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::format;
-use crate::mounted_dir::{How, MountedDir};
+use crate::mounted_dir::{MountedDir, OpenIntent};
 use crate::name_requests::Changes;
 use crate::shuffle::Shuffler;
 use crate::underlying::tests::STARTS;
@@ -238,7 +238,7 @@ impl TestDir {
     fn open(&self, name: usize, flags: OFlags) -> u64 {
         let (handle, groups) = (self.handle(name), self.groups());
         let fd = groups.underlying.open_handle(&handle, flags).unwrap();
-        let opened = (groups.peek(&handle).is_some(), How::of(flags));
+        let opened = (groups.peek(&handle).is_some(), OpenIntent::of(flags));
         let none = |_: &OwnedFd| None::<BackingId>;
         self.mounted().add_open(handle, fd, opened, none).fh
     }

@@ -9,7 +9,7 @@ use crate::commit::{WaitScope, Waiter};
 use crate::tables::GroupEntry;
 
 /// How an ask continues.
-enum Outcome {
+enum AskOutcome {
     Ended(Result<Reply, Fault>),
     /// The reply is sent when these changes are on stable storage.
     Durable(WaitScope, Reply),
@@ -19,7 +19,7 @@ enum Outcome {
     Starved,
 }
 
-impl Outcome {
+impl AskOutcome {
     /// The result of a change without a reply of its own.
     fn of(result: Result<(), Fault>) -> Self {
         Self::Ended(result.map(|()| Reply::Done))
@@ -40,22 +40,22 @@ impl GroupStore {
             self.stats.hits += 1;
         }
         match self.carry_out(&ask) {
-            Outcome::Ended(result) => self.complete(id, result),
-            Outcome::Durable(scope, reply) => {
+            AskOutcome::Ended(result) => self.complete(id, result),
+            AskOutcome::Durable(scope, reply) => {
                 self.waiters.push_back(Waiter { id, scope, clock: self.clock, reply });
             }
-            Outcome::AtCheckpoint => self.checkpoints.push(id),
-            Outcome::Starved => self.starved.push_back((id, ask)),
+            AskOutcome::AtCheckpoint => self.checkpoints.push(id),
+            AskOutcome::Starved => self.starved.push_back((id, ask)),
         }
     }
 
-    fn carry_out(&mut self, ask: &Ask) -> Outcome {
+    fn carry_out(&mut self, ask: &Ask) -> AskOutcome {
         match ask {
             Ask::Read { file, offset, len } => {
-                Outcome::Ended(self.read(*file, *offset, *len).map(Reply::Data))
+                AskOutcome::Ended(self.read(*file, *offset, *len).map(Reply::Data))
             }
             Ask::Write { file, data, .. } if data.is_empty() => {
-                Outcome::of(self.file(*file).map(|_| ()).ok_or(Fault::NoFile(*file)))
+                AskOutcome::of(self.file(*file).map(|_| ()).ok_or(Fault::NoFile(*file)))
             }
             Ask::Write { file, offset, data, time } => {
                 let result = self.edit(*file, *time, data.len() as u64, *offset, |bytes| {
@@ -72,28 +72,28 @@ impl GroupStore {
                 self.unless_starved(result)
             }
             Ask::SetAttributes { file, attributes } => {
-                Outcome::of(self.modify(*file, |f| f.attributes = *attributes))
+                AskOutcome::of(self.modify(*file, |f| f.attributes = *attributes))
             }
-            Ask::Remove { file } => Outcome::of(self.remove(*file)),
-            Ask::Settle { files } => Outcome::of(self.settle(files)),
+            Ask::Remove { file } => AskOutcome::of(self.remove(*file)),
+            Ask::Settle { files } => AskOutcome::of(self.settle(files)),
             Ask::Leave { files } => self.leave(files),
             Ask::Group { members } => self.group(members),
             Ask::Sync { file } => match file.map(|f| (f, self.file(f))) {
-                None => Outcome::Durable(WaitScope::All, Reply::Done),
+                None => AskOutcome::Durable(WaitScope::All, Reply::Done),
                 Some((_, Some(f))) => {
-                    Outcome::Durable(WaitScope::Groups(vec![f.group]), Reply::Done)
+                    AskOutcome::Durable(WaitScope::Groups(vec![f.group]), Reply::Done)
                 }
-                Some((f, None)) => Outcome::Ended(Err(Fault::NoFile(f))),
+                Some((f, None)) => AskOutcome::Ended(Err(Fault::NoFile(f))),
             },
-            Ask::Checkpoint => Outcome::AtCheckpoint,
+            Ask::Checkpoint => AskOutcome::AtCheckpoint,
         }
     }
 
     /// A change of contents: without clusters it waits for the current job.
-    fn unless_starved(&self, result: Result<(), Fault>) -> Outcome {
+    fn unless_starved(&self, result: Result<(), Fault>) -> AskOutcome {
         match result {
-            Err(Fault::NoSpace) if self.may_wait() => Outcome::Starved,
-            other => Outcome::of(other),
+            Err(Fault::NoSpace) if self.may_wait() => AskOutcome::Starved,
+            other => AskOutcome::of(other),
         }
     }
 
@@ -105,29 +105,29 @@ impl GroupStore {
         done
     }
 
-    fn leave(&mut self, files: &[FileNumber]) -> Outcome {
+    fn leave(&mut self, files: &[FileNumber]) -> AskOutcome {
         let mut groups = Vec::new();
         for file in files {
             if let Err(fault) = self.modify(*file, |f| f.state = FileState::Leaving) {
-                return Outcome::Ended(Err(fault));
+                return AskOutcome::Ended(Err(fault));
             }
             groups.extend(self.file(*file).map(|f| f.group));
         }
-        Outcome::Durable(WaitScope::Groups(groups), Reply::Done)
+        AskOutcome::Durable(WaitScope::Groups(groups), Reply::Done)
     }
 
-    fn group(&mut self, members: &[Member]) -> Outcome {
+    fn group(&mut self, members: &[Member]) -> AskOutcome {
         if self.has_uncommitted_group(members) {
             // A new group may take files only from committed groups: see
             // `GroupStore::needed_first`.
-            return Outcome::Starved;
+            return AskOutcome::Starved;
         }
         match self.form(members) {
             Ok((group, numbers)) => {
-                Outcome::Durable(WaitScope::Groups(vec![group]), Reply::Numbers(numbers))
+                AskOutcome::Durable(WaitScope::Groups(vec![group]), Reply::Numbers(numbers))
             }
-            Err(Fault::NoSpace) if self.may_wait() => Outcome::Starved,
-            Err(fault) => Outcome::Ended(Err(fault)),
+            Err(Fault::NoSpace) if self.may_wait() => AskOutcome::Starved,
+            Err(fault) => AskOutcome::Ended(Err(fault)),
         }
     }
 

@@ -35,7 +35,7 @@ pub(super) fn overhead(p: &Phases) -> Table {
         .number("edges", Unit::Count, |(_, r)| r.edges)
         .right("paper", |_| "–");
     table.done().note(
-        "C cumulative, P partial; paper: by the paper's rule. Analyzer and planner: this computer's time, measured while other replays run; the analyzer reads \
+        "C cumulative, P partial; paper: by the paper's rule. Analyzer and planner: time on this computer, measured while other replays run; the analyzer reads \
          only the requests since the last reconfiguration. Reconfigurer: the modelled disk's busy time. The paper's text has no numbers: with \
          cumulative traces, analyzer and planner times rise linearly; with partial traces, they fall after the second reconfiguration and then stay.",
     )

@@ -18,13 +18,13 @@ use crate::reproduction::SCHEMA;
 use crate::{PaperError, Reproduction};
 
 /// How to read all numbers: the first text of every output.
-const HONEST: &str = "Every trace here is made up: it matches Table 1 of the paper (the trace of the virtual machines matches no \
+const HONEST: &str = "All traces here are made up. They match Table 1 of the paper (the trace of the virtual machines matches no \
 printed number). All times are of modelled disks with the mechanics of Table 3. The paper measures real disks. For vanilla and for \
 BORG, requests arrive 168 times as fast as in the trace (Subversion server and developer, as in the paper), or at the trace's own times. An \
-elevator above the disk merges neighbours and orders what waits (C-LOOK). The disk has no RAM before it (the traces were recorded below a \
+elevator above the disk merges neighbours and orders waiting requests (C-LOOK). No RAM answers requests before the disk (the traces were recorded below a \
 page cache). borg-paper writes by the paper's rule: copies in place, other pages to \
-a write buffer that is emptied in R. borg writes all pages to that buffer, and destages in idle time too: background, beside N. R has \
-no request meanwhile. N is busy time for requests. The last row of each figure counts background work too, also the destaging at the end. \
+a write buffer that is emptied in R. borg writes all pages to this buffer, and destages in idle time too: this is background, shown beside N. During R \
+there are no requests. N is busy time for requests. The last row of each figure counts background work too, also the destaging at the end. \
 The write buffer gathers writes in RAM for a second (the paper's disks have write caches); writes in place do not gather. \
 The five normal phases of a week are 1.4 days each; the paper says 1.75.";
 
@@ -70,7 +70,7 @@ impl<'a> Shown<'a> {
             return String::new();
         }
         format!(
-            " Traces, file systems and areas are {} times the paper's, and times shrink about as much.",
+            " Traces, file systems and areas are {} times the paper's, and times change by about the same factor.",
             self.results.scale
         )
     }
@@ -87,8 +87,8 @@ impl<'a> Shown<'a> {
         }
         format!(
             "With BORG the disk is less busy with requests in {requests} of \
-             {replays} replays, and less busy in {all} replays with moving and destaging counted. Every trace of ours is made up, \
-             every disk is modelled.\n{}",
+             {replays} replays, and less busy in {all} replays with moving and destaging counted. All our traces are made up, \
+             and all disks are modelled.\n{}",
             self.claims.lead()
         )
     }
@@ -223,7 +223,7 @@ impl<'a> Shown<'a> {
                 "The paper's numbers, on its authors' machines.".into(),
                 "Times of analyzer and planner, on this computer, while other replays run.".into(),
             ],
-            modelled: vec!["Every time of a disk of ours; every trace is made up.".into()],
+            modelled: vec!["All times of our disks; all traces are made up.".into()],
         })
     }
 

@@ -96,7 +96,7 @@ impl Judged {
             open = open.row([&u.what, &u.place, &u.printed, &u.why].map(|s| s.as_str().into()));
         }
         [claims.note(
-            "Tolerances were set before the results. The paper's rule has both limits; ours beyond it may be better by any amount where the line says so.",
+            "Tolerances were set before the results. The paper's rule has both limits. Our results beyond the paper's rule may be better by any amount, if the line says so.",
         ), open]
     }
 

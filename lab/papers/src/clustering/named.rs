@@ -62,7 +62,7 @@ impl FromStr for Layout {
     fn from_str(text: &str) -> Result<Self, String> {
         let bad = |why: &str| {
             format!(
-                "'{text}' is no layout: {why}; write random, perfect, normal:SHARE, concentrated:SHARE, buckets:N or lazy:SHARE, followed by +drift:SHARE if accesses drift"
+                "'{text}' is not a layout: {why}; write random, perfect, normal:SHARE, concentrated:SHARE, buckets:N or lazy:SHARE, followed by +drift:SHARE if accesses drift"
             )
         };
         let share = |s: &str| {
@@ -71,7 +71,7 @@ impl FromStr for Layout {
             value
                 .ok()
                 .filter(|v| (0.0..=1.0).contains(v))
-                .ok_or_else(|| bad(&format!("'{s}' is no share between 0% and 100%")))
+                .ok_or_else(|| bad(&format!("'{s}' is not a share between 0% and 100%")))
         };
         let (base, drift) = match text.split_once('+') {
             None => (text, None),

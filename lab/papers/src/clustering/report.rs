@@ -49,7 +49,7 @@ pub fn reproduce(
 }
 
 fn finding(claims: &Judged) -> String {
-    format!("{} All numbers of ours are modelled.", claims.lead())
+    format!("{} All our numbers are modelled.", claims.lead())
 }
 
 /// Units of a figure's axes.

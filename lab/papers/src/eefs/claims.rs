@@ -9,13 +9,13 @@ use crate::claims::{Answers, Judged, Paper};
 const DAYS: [(&str, &str); 4] =
     [("ins", "INS"), ("res", "RES"), ("light", "Light I/O"), ("heavy", "Heavy I/O")];
 /// Of the days with groups: the grouping with the longer interval, five times Table 2's first.
-pub(super) type Rare = [Grouping; 2];
+pub(super) type LongIntervalGroupings = [Grouping; 2];
 
 /// The claims about the made-up days, judged. `parts` are the parts of the days that were run.
 pub(super) fn judged(
     compared: &[Compared],
     parts: [f64; 4],
-    rare: &Rare,
+    rare: &LongIntervalGroupings,
 ) -> Result<Judged, PaperError> {
     let mut answers = Answers::default();
     let mut saved = Vec::new();

@@ -9,7 +9,7 @@ use seekless_trace::{FileEvent, FileOp, OpenOptions, Source};
 use serde::Serialize;
 
 use super::EefsOptions;
-use super::claims::Rare;
+use super::claims::LongIntervalGroupings;
 use super::printed::{PAPER, Paper};
 use super::replay::{
     FileFacts, FileOutcome, FileSystem, FilesError, FilesOptions, facts_of, run_files,
@@ -141,11 +141,11 @@ pub(super) fn rare(
     asked: &EefsOptions,
     options: &FilesOptions,
     progress: &Progress<'_>,
-) -> Result<Option<Rare>, PaperError> {
+) -> Result<Option<LongIntervalGroupings>, PaperError> {
     if asked.trace.is_some() || asked.shuffle.is_some() {
         return Ok(None);
     }
-    let mut rare = Rare::default();
+    let mut rare = LongIntervalGroupings::default();
     for (day, grouping) in days(asked).iter().zip(&mut rare) {
         let often = of_day(day, asked, options);
         let options = FilesOptions { shuffle_every: 5 * often.shuffle_every, ..often };

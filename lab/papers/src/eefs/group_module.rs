@@ -20,7 +20,7 @@ use super::simulation::{Kind, Purpose, World, join};
 
 /// The purpose of a request to the store.
 #[derive(Debug)]
-pub(super) enum Asked {
+pub(super) enum StoreRequest {
     Client(Kind, SimTime),
     Write(u64, SimTime, u64, u64),
     Form(Vec<u64>),
@@ -31,7 +31,7 @@ pub(super) enum Asked {
 
 /// Use of a file's group between two shuffles: Figure 5.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct GroupUse {
     pub(super) group: u32,
     pub(super) used: bool,
 }
@@ -46,7 +46,7 @@ pub(super) struct Eefs {
     /// Since when a shuffle waits.
     pub(super) due: Option<SimTime>,
     pub(super) here: FxHashMap<u64, FileNumber>,
-    pub(super) asked: FxHashMap<u64, Asked>,
+    pub(super) asked: FxHashMap<u64, StoreRequest>,
     /// Extents of reads in flight.
     pub(super) reads: FxHashMap<u32, seekless_block::Extent>,
     pub(super) next: u64,
@@ -60,7 +60,7 @@ pub(super) struct Eefs {
     pub(super) every: u64,
     pub(super) since: u64,
     pub(super) groups: Vec<Group>,
-    pub(super) seen: FxHashMap<u64, Seen>,
+    pub(super) seen: FxHashMap<u64, GroupUse>,
     /// First use of each group since the shuffle.
     pub(super) first: Vec<Option<SimTime>>,
     pub(super) counts: [u64; 6],
@@ -244,11 +244,14 @@ impl World {
                 let attributes = eefs.gfs.file(number).map(|f| f.attributes).unwrap_or_default();
                 if event.offset == 0 {
                     let attributes = Attributes { accessed: time, ..attributes };
-                    self.ask(Ask::SetAttributes { file: number, attributes }, Asked::Nothing)?;
+                    self.ask(
+                        Ask::SetAttributes { file: number, attributes },
+                        StoreRequest::Nothing,
+                    )?;
                 }
                 let len = event.len.min(u64::from(FILE_BYTES_MAX)) as u32;
                 let ask = Ask::Read { file: number, offset: event.offset, len };
-                self.ask(ask, Asked::Client(Kind::Read, now))?;
+                self.ask(ask, StoreRequest::Client(Kind::Read, now))?;
                 self.read_ahead(file)?;
             }
             FileOp::Write => self.write_to_store(event, number)?,
@@ -256,17 +259,17 @@ impl World {
                 self.facts[event.file as usize].size = event.len;
                 let size = event.len.min(u64::from(FILE_BYTES_MAX));
                 let ask = Ask::Resize { file: number, size, time };
-                self.ask(ask, Asked::Client(Kind::Rest, now))?;
+                self.ask(ask, StoreRequest::Client(Kind::Rest, now))?;
             }
             FileOp::Sync => {
-                self.ask(Ask::Sync { file: Some(number) }, Asked::Client(Kind::Rest, now))?;
+                self.ask(Ask::Sync { file: Some(number) }, StoreRequest::Client(Kind::Rest, now))?;
             }
             FileOp::Unlink => {
                 eefs.here.remove(&file);
                 eefs.graph.forget(file);
                 let work = self.ffs.unlink(now, file);
                 self.begin(work, Purpose::Client(Kind::Rest), false)?;
-                self.ask(Ask::Remove { file: number }, Asked::Nothing)?;
+                self.ask(Ask::Remove { file: number }, StoreRequest::Nothing)?;
             }
         }
         Ok(true)
@@ -285,7 +288,7 @@ impl World {
         } else {
             let data = vec![0; len as usize];
             let ask = Ask::Write { file: number, offset, data, time: now.0 as i64 };
-            self.ask(ask, Asked::Write(file, now, offset, len))
+            self.ask(ask, StoreRequest::Write(file, now, offset, len))
         }
     }
 
@@ -298,12 +301,12 @@ impl World {
         for file in
             groups_to_read_ahead(&eefs.gfs, &eefs.graph, file, |f| eefs.here.get(&f).copied())
         {
-            self.ask(Ask::Read { file, offset: 0, len: 1 }, Asked::Nothing)?;
+            self.ask(Ask::Read { file, offset: 0, len: 1 }, StoreRequest::Nothing)?;
         }
         Ok(())
     }
 
-    pub(super) fn ask(&mut self, ask: Ask, asked: Asked) -> Result<(), FilesError> {
+    pub(super) fn ask(&mut self, ask: Ask, asked: StoreRequest) -> Result<(), FilesError> {
         let now = self.now;
         let Some(eefs) = &mut self.eefs else { return Ok(()) };
         eefs.next += 1;
@@ -368,7 +371,7 @@ impl World {
                     self.begin(Work::default(), Purpose::Other, true)?;
                 }
                 Output::Complete { id, result } => {
-                    let asked = eefs.asked.remove(&id.0).unwrap_or(Asked::Nothing);
+                    let asked = eefs.asked.remove(&id.0).unwrap_or(StoreRequest::Nothing);
                     self.asked_ended(asked, result)?;
                 }
             }
@@ -378,31 +381,31 @@ impl World {
 
     fn asked_ended(
         &mut self,
-        asked: Asked,
+        asked: StoreRequest,
         result: Result<Reply, Fault>,
     ) -> Result<(), FilesError> {
         match (asked, result) {
-            (Asked::Client(kind, arrived), Ok(_)) => self.answered(kind, arrived),
-            (Asked::Write(_, arrived, ..), Ok(_)) => self.answered(Kind::Write, arrived),
-            (Asked::Write(file, arrived, offset, len), Err(Fault::NoSpace)) => {
+            (StoreRequest::Client(kind, arrived), Ok(_)) => self.answered(kind, arrived),
+            (StoreRequest::Write(_, arrived, ..), Ok(_)) => self.answered(Kind::Write, arrived),
+            (StoreRequest::Write(file, arrived, offset, len), Err(Fault::NoSpace)) => {
                 let Some(eefs) = &mut self.eefs else { return Ok(()) };
                 eefs.moves.push_front(FileMove::Back(file, Some((arrived, offset, len))));
                 return self.next_move();
             }
-            (Asked::Form(files), Ok(Reply::Numbers(numbers))) => {
+            (StoreRequest::Form(files), Ok(Reply::Numbers(numbers))) => {
                 return self.formed(files, numbers);
             }
             // A full store, or a file removed meanwhile: nothing has moved.
-            (Asked::Form(_), Err(Fault::NoSpace | Fault::TableFull | Fault::NoFile(_))) => {
+            (StoreRequest::Form(_), Err(Fault::NoSpace | Fault::TableFull | Fault::NoFile(_))) => {
                 return self.one_less(FileMove::Left);
             }
-            (Asked::Leave(files, then), Ok(_)) => return self.fetch_all(files, then),
-            (Asked::Leave(..), Err(Fault::NoFile(_))) => return self.moved(),
-            (Asked::Fetch(file, then), Ok(_)) => return self.fetched(file, then),
-            (Asked::Fetch(..), Err(Fault::NoFile(_))) => {
+            (StoreRequest::Leave(files, then), Ok(_)) => return self.fetch_all(files, then),
+            (StoreRequest::Leave(..), Err(Fault::NoFile(_))) => return self.moved(),
+            (StoreRequest::Fetch(file, then), Ok(_)) => return self.fetched(file, then),
+            (StoreRequest::Fetch(..), Err(Fault::NoFile(_))) => {
                 return self.one_less(FileMove::Returned(Vec::new()));
             }
-            (Asked::Nothing, Ok(_)) => {}
+            (StoreRequest::Nothing, Ok(_)) => {}
             // A file removed while a request waited for its group.
             (_, Err(Fault::NoFile(_))) => {}
             (_, Err(fault)) => return Err(fault.into()),
@@ -436,7 +439,7 @@ impl World {
         eefs.open = there.len();
         for (name, file) in there {
             let ask = Ask::Read { file, offset: 0, len: FILE_BYTES_MAX };
-            self.ask(ask, Asked::Fetch(name, then))?;
+            self.ask(ask, StoreRequest::Fetch(name, then))?;
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use rustc_hash::FxHashSet;
 use seekless_block::{Op, SimTime};
 use seekless_store::{Arrival, Ask, Attributes, FILE_BYTES_MAX, FileNumber, Member, Stability};
 
-use super::group_module::{Asked, Seen};
+use super::group_module::{GroupUse, StoreRequest};
 use super::replay::FilesError;
 use super::simulation::{Purpose, World, join};
 use crate::ffs::Work;
@@ -47,7 +47,7 @@ impl World {
         let step = match step {
             FileMove::Returned(_) => FileMove::Returned(lot),
             step => {
-                self.ask(Ask::Settle { files: lot }, Asked::Nothing)?;
+                self.ask(Ask::Settle { files: lot }, StoreRequest::Nothing)?;
                 step
             }
         };
@@ -85,7 +85,7 @@ impl World {
         eefs.moves.extend(groups.iter().cloned().map(FileMove::Form));
         eefs.seen.clear();
         for (i, group) in (0..).zip(&groups) {
-            eefs.seen.extend(group.iter().map(|&f| (f, Seen { group: i, used: false })));
+            eefs.seen.extend(group.iter().map(|&f| (f, GroupUse { group: i, used: false })));
         }
         eefs.first = vec![None; groups.len()];
         eefs.groups = groups;
@@ -132,7 +132,7 @@ impl World {
                 if files.is_empty() {
                     return self.moved();
                 }
-                self.ask(Ask::Leave { files }, Asked::Leave(lot, then))
+                self.ask(Ask::Leave { files }, StoreRequest::Leave(lot, then))
             }
             _ => self.moved(),
         }
@@ -160,7 +160,7 @@ impl World {
                         }
                     };
                     let members = files.iter().map(member).collect();
-                    asks.push((Ask::Group { members }, Asked::Form(files)));
+                    asks.push((Ask::Group { members }, StoreRequest::Form(files)));
                 }
                 if asks.is_empty() {
                     return self.moved();
@@ -170,7 +170,7 @@ impl World {
             }
             FileMove::Returned(numbers) => {
                 for file in numbers {
-                    self.ask(Ask::Remove { file }, Asked::Nothing)?;
+                    self.ask(Ask::Remove { file }, StoreRequest::Nothing)?;
                 }
                 self.moved()
             }

@@ -58,7 +58,7 @@ impl Shown<'_> {
         let asked = self.asked;
         let mut report = Report::new(
             "Files in groups",
-            "EEFS against a fast file system, with and without read-ahead, with the same memory. Everything of ours is modelled.",
+            "EEFS compared with a fast file system, with and without read-ahead, with the same memory. All our numbers are modelled.",
         );
         for c in self.compared {
             report = report.section(Section::new(c.name.clone()).figure(figure(c)));
@@ -81,7 +81,7 @@ impl Shown<'_> {
                 ("memory".into(), self.options.cache.to_string()),
             ],
             measured: vec!["The paper's numbers, simulated by its authors.".into()],
-            modelled: vec!["Everything of ours; the days are made up.".into()],
+            modelled: vec!["All our numbers; the days are made up.".into()],
         })
     }
 

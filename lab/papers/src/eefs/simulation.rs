@@ -4,8 +4,8 @@
 
 use std::collections::VecDeque;
 
+use crate::ffs::{BlockContent, Work};
 use crate::ffs::{Ffs, FfsConfig};
-use crate::ffs::{Part, Work};
 use rustc_hash::FxHashMap;
 use seekless_block::{Bytes, Duration, Energy, Extent, Lba, Op, SECTOR_BYTES, Sectors, SimTime};
 use seekless_disk::{Command, Completion, Disk, Drive, PowerStates, Scheduler, SpinDown};
@@ -44,7 +44,7 @@ pub(super) enum Kind {
 #[derive(Debug)]
 struct Chain {
     arrived: SimTime,
-    left: VecDeque<(Op, Extent, Part)>,
+    left: VecDeque<(Op, Extent, BlockContent)>,
     background: bool,
     purpose: Purpose,
 }
@@ -255,7 +255,7 @@ impl World {
         let at = Extent { start: self.store_at + Sectors(extent.start.0), len: extent.len };
         // Reads have a waiting client; writes are background, as the file system's delayed writes
         // are.
-        let left = VecDeque::from([(op, at, Part::Summary)]);
+        let left = VecDeque::from([(op, at, BlockContent::Summary)]);
         self.chain(left, Purpose::Store(io, what), op == Op::Write)
     }
 
@@ -270,7 +270,7 @@ impl World {
 
     fn chain(
         &mut self,
-        left: VecDeque<(Op, Extent, Part)>,
+        left: VecDeque<(Op, Extent, BlockContent)>,
         purpose: Purpose,
         background: bool,
     ) -> Result<(), FilesError> {
@@ -299,14 +299,18 @@ impl World {
             (Purpose::Store(..), _) => &mut causes.log_written,
             (Purpose::Move(_) | Purpose::Other, _) if writes => &mut causes.moves_written,
             (Purpose::Move(_) | Purpose::Other, _) => &mut causes.moves_read,
-            (_, Part::Inode) if writes => &mut causes.inodes_written,
-            (_, Part::Inode) => &mut causes.inodes_read,
-            (_, Part::Directory) if writes => &mut causes.names_written,
-            (_, Part::Directory) => &mut causes.names_read,
-            (_, Part::Data(_) | Part::Indirect | Part::Summary) if writes => {
+            (_, BlockContent::Inode) if writes => &mut causes.inodes_written,
+            (_, BlockContent::Inode) => &mut causes.inodes_read,
+            (_, BlockContent::Directory) if writes => &mut causes.names_written,
+            (_, BlockContent::Directory) => &mut causes.names_read,
+            (_, BlockContent::Data(_) | BlockContent::Indirect | BlockContent::Summary)
+                if writes =>
+            {
                 &mut causes.data_written
             }
-            (_, Part::Data(_) | Part::Indirect | Part::Summary) => &mut causes.data_read,
+            (_, BlockContent::Data(_) | BlockContent::Indirect | BlockContent::Summary) => {
+                &mut causes.data_read
+            }
         } += 1;
         self.chains.insert(tag, chain);
         self.drive.submit(self.now, command)?;

@@ -84,7 +84,7 @@ pub(super) fn fit(all: &[Compared], scale: f64) -> Table {
         );
     }
     table.note(
-        "Directories, hours and memory of a day were chosen so that FFS alone comes near the printed \
+        "Directories, hours and memory of a day were chosen so that the numbers of FFS alone are close to the printed \
          numbers. Busy is the share of the time in which the disk works. The paper's share is derived \
          from Table 3: rotation and seek save the time by which idling grows.",
     )

@@ -2,7 +2,7 @@
 
 use seekless_block::{Extent, Op, SECTOR_BYTES, SimTime};
 
-use super::{BLOCK, BLOCK_SECTORS, Buffer, CLUSTER_BLOCKS, Ffs, Part, Work};
+use super::{BLOCK, BLOCK_SECTORS, BlockContent, Buffer, CLUSTER_BLOCKS, Ffs, Work};
 
 impl Ffs {
     pub(super) fn forget(&mut self, block: u32) {
@@ -52,7 +52,7 @@ impl Ffs {
     }
 
     /// Looks a block up, and reads it if it is not in memory.
-    pub(super) fn need(&mut self, block: u32, sectors: u8, part: Part, work: &mut Work) {
+    pub(super) fn need(&mut self, block: u32, sectors: u8, part: BlockContent, work: &mut Work) {
         self.stats.lookups += 1;
         if self.touch(block, sectors) {
             self.stats.hits += 1;
@@ -90,7 +90,7 @@ impl Ffs {
         buffer.sectors >= sectors || buffer.dirty.is_some()
     }
 
-    pub(super) fn insert(&mut self, block: u32, sectors: u8, part: Part, work: &mut Work) {
+    pub(super) fn insert(&mut self, block: u32, sectors: u8, part: BlockContent, work: &mut Work) {
         self.clock += 1;
         let old = self.cache.remove(&block);
         if let Some(old) = old {
@@ -112,7 +112,7 @@ impl Ffs {
         now: SimTime,
         block: u32,
         sectors: u8,
-        part: Part,
+        part: BlockContent,
         sync: bool,
         work: &mut Work,
     ) {
@@ -140,10 +140,10 @@ impl Ffs {
     pub(super) fn change_inode(&mut self, now: SimTime, inode: u32, sync: bool, work: &mut Work) {
         let (block, sectors) = (self.inode_block(inode), BLOCK_SECTORS as u8);
         if !self.cache.contains_key(&block) {
-            let read = (Op::Read, Self::extent(block, sectors.into()), Part::Inode);
+            let read = (Op::Read, Self::extent(block, sectors.into()), BlockContent::Inode);
             if sync { work.wait.push(read) } else { work.later.push(read) }
         }
-        self.change(now, block, sectors, Part::Inode, sync, work);
+        self.change(now, block, sectors, BlockContent::Inode, sync, work);
     }
 
     /// Writes all dirty blocks once the oldest is old enough, as the update daemon's `sync` does:
@@ -167,7 +167,7 @@ impl Ffs {
         self.dirty.first().map(|(t, _)| *t + self.config.write_after)
     }
 
-    pub(super) fn clean(&mut self, mut blocks: Vec<u32>) -> Vec<(Op, Extent, Part)> {
+    pub(super) fn clean(&mut self, mut blocks: Vec<u32>) -> Vec<(Op, Extent, BlockContent)> {
         blocks.sort_unstable();
         let mut writes = Vec::new();
         for block in blocks {
@@ -184,11 +184,11 @@ impl Ffs {
 }
 
 /// Joins adjacent requests of one kind for one file, up to a cluster.
-pub(super) fn merge(all: &mut Vec<(Op, Extent, Part)>) {
+pub(super) fn merge(all: &mut Vec<(Op, Extent, BlockContent)>) {
     all.dedup_by(|next, first| {
         let joined = Extent::span(first.1.start.0, next.1.end().0);
         let one = first.0 == next.0
-            && matches!(first.2, Part::Data(_))
+            && matches!(first.2, BlockContent::Data(_))
             && first.2 == next.2
             && first.1.end() == next.1.start
             && joined.len.0 <= CLUSTER_BLOCKS * BLOCK_SECTORS;

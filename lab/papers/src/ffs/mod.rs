@@ -80,7 +80,7 @@ pub struct FfsFull;
 
 /// The content of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum BlockContent {
     Inode,
     Directory,
     /// Free space of a cylinder group.
@@ -95,9 +95,9 @@ pub(crate) enum Part {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Work {
     /// Requests that the caller waits for, one after the other.
-    pub wait: Vec<(Op, Extent, Part)>,
+    pub wait: Vec<(Op, Extent, BlockContent)>,
     /// Background requests.
-    pub later: Vec<(Op, Extent, Part)>,
+    pub later: Vec<(Op, Extent, BlockContent)>,
 }
 
 #[derive(Clone, Debug)]
@@ -137,7 +137,7 @@ struct Buffer {
     used: u64,
     dirty: Option<SimTime>,
     sectors: u8,
-    part: Part,
+    part: BlockContent,
 }
 
 /// Counts of the caches.

@@ -4,8 +4,8 @@ use seekless_block::SimTime;
 
 use super::cache::merge;
 use super::{
-    BLOCK, BLOCK_SECTORS, CLUSTER_BLOCKS, DIRECT, ENTRIES, Ffs, FfsFull, INDIRECT, NAME_MISSES,
-    Part, Work,
+    BLOCK, BLOCK_SECTORS, BlockContent, CLUSTER_BLOCKS, DIRECT, ENTRIES, Ffs, FfsFull, INDIRECT,
+    NAME_MISSES, Work,
 };
 
 impl Ffs {
@@ -24,10 +24,10 @@ impl Ffs {
         let (inode, here, entry) = (node.inode, node.here, node.entry);
         let directory = self.directories.get(&node.directory);
         if let Some(&block) = directory.and_then(|d| d.blocks.get((entry / ENTRIES) as usize)) {
-            self.need(block, BLOCK_SECTORS as u8, Part::Directory, &mut work);
+            self.need(block, BLOCK_SECTORS as u8, BlockContent::Directory, &mut work);
         }
         if here && !in_memory {
-            self.need(self.inode_block(inode), BLOCK_SECTORS as u8, Part::Inode, &mut work);
+            self.need(self.inode_block(inode), BLOCK_SECTORS as u8, BlockContent::Inode, &mut work);
         }
         work
     }
@@ -57,7 +57,7 @@ impl Ffs {
                 }
             }
             self.through_indirect(file, index, &mut work);
-            self.need(block, Self::sectors_of(size, index), Part::Data(file), &mut work);
+            self.need(block, Self::sectors_of(size, index), BlockContent::Data(file), &mut work);
             on = on.saturating_sub(1);
         }
         self.change_inode(now, inode, false, &mut work);
@@ -70,7 +70,7 @@ impl Ffs {
             && let Some(node) = self.files.get(&file)
             && let Some(&block) = node.indirect.get(((index - DIRECT) / INDIRECT) as usize)
         {
-            self.need(block, BLOCK_SECTORS as u8, Part::Indirect, work);
+            self.need(block, BLOCK_SECTORS as u8, BlockContent::Indirect, work);
         }
     }
 
@@ -88,7 +88,7 @@ impl Ffs {
         let end = offset.saturating_add(len);
         self.grow(file, end)?;
         let size = old.max(end);
-        let (part, sync) = (Part::Data(file), self.config.sync);
+        let (part, sync) = (BlockContent::Data(file), self.config.sync);
         for index in offset / BLOCK..end.div_ceil(BLOCK) {
             self.through_indirect(file, index, &mut work);
             let Some(block) =
@@ -109,7 +109,7 @@ impl Ffs {
                     now,
                     self.summary_block(block),
                     BLOCK_SECTORS as u8,
-                    Part::Summary,
+                    BlockContent::Summary,
                     false,
                     &mut work,
                 );
@@ -143,7 +143,7 @@ impl Ffs {
             .and_then(|d| d.blocks.get((entry / ENTRIES) as usize))
             .copied();
         if let Some(block) = block {
-            self.change(now, block, BLOCK_SECTORS as u8, Part::Directory, true, work);
+            self.change(now, block, BLOCK_SECTORS as u8, BlockContent::Directory, true, work);
         }
     }
 
@@ -161,7 +161,7 @@ impl Ffs {
                 now,
                 self.summary_block(block),
                 BLOCK_SECTORS as u8,
-                Part::Summary,
+                BlockContent::Summary,
                 false,
                 &mut work,
             );

@@ -52,8 +52,9 @@ fn adjacent_blocks_of_one_file_share_a_request_and_of_two_files_do_not() {
         (0..2).for_each(|f| drop(fs.write(now, f, at, 8_192.min(30_000 - at)).unwrap()));
     }
     let gone = fs.update(fs.wakeup().unwrap()).later;
-    let data =
-        |f| gone.iter().filter(|w| w.2 == Part::Data(f)).map(|w| w.1.len.0).collect::<Vec<_>>();
+    let data = |f| {
+        gone.iter().filter(|w| w.2 == BlockContent::Data(f)).map(|w| w.1.len.0).collect::<Vec<_>>()
+    };
     assert_eq!([data(0), data(1)], [vec![60], vec![60]], "{gone:?}");
     // Both inodes are in one block.
     assert_eq!(gone.len(), 3);
@@ -79,10 +80,10 @@ fn truncation_and_writes_under_sync_write_the_inode_at_once() {
     fs.place(1, 7, 30_000).unwrap();
     let parts = |w: Work| w.wait.iter().map(|w| w.2).collect::<Vec<_>>();
     // The first change of an inode reads the inode's block.
-    assert_eq!(parts(fs.truncate(T, 1, 0)), [Part::Inode, Part::Inode]);
-    assert_eq!(parts(fs.truncate(T, 1, 0)), [Part::Inode]);
+    assert_eq!(parts(fs.truncate(T, 1, 0)), [BlockContent::Inode, BlockContent::Inode]);
+    assert_eq!(parts(fs.truncate(T, 1, 0)), [BlockContent::Inode]);
     let wrote = parts(fs.write(T, 1, 0, 20_000).unwrap());
-    assert_eq!(wrote, [Part::Data(1), Part::Inode]);
+    assert_eq!(wrote, [BlockContent::Data(1), BlockContent::Inode]);
 }
 
 #[test]

@@ -25,7 +25,7 @@ const SECTORS: u64 = 8;
 const PROBED_NS: u64 = 120_000_000_000;
 
 /// Means over random reads, in milliseconds, and energy.
-struct Parts {
+struct AccessParts {
     name: &'static str,
     title: String,
     seek: f64,
@@ -37,13 +37,13 @@ struct Parts {
     equation_mj: f64,
 }
 
-impl Parts {
+impl AccessParts {
     fn access(&self) -> f64 {
         self.seek + self.rotation + self.transfer
     }
 }
 
-fn parts(name: &'static str) -> Result<Parts, PaperError> {
+fn parts(name: &'static str) -> Result<AccessParts, PaperError> {
     let spec = catalogue::get(name)?;
     let mut disk = Disk::new(&spec)?;
     let (mut now, mut dice) = (SimTime(0), Dice::new(2005));
@@ -60,7 +60,7 @@ fn parts(name: &'static str) -> Result<Parts, PaperError> {
     }
     let [seek, rotation, transfer] = sums.map(|s| s as f64 / READS as f64 / 1e6);
     let (p_s, p_i) = (spec.power.seek_w, spec.power.rotation_transfer_w);
-    Ok(Parts {
+    Ok(AccessParts {
         name,
         title: spec.title,
         seek,
@@ -89,7 +89,7 @@ fn probed() -> Result<Fit, PaperError> {
     Ok(fit(TESTBED, spec.capacity_sectors, &samples, "Reads of the modelled disk")?)
 }
 
-fn breakdown(all: &[Parts]) -> Table {
+fn breakdown(all: &[AccessParts]) -> Table {
     let seconds = |name: &str| Column::number(name, Unit::Seconds).digits(4);
     let table = Table::of("Figure 2: the parts of a random read of 4 KiB, modelled", all)
         .text("disk", |p| p.name)
@@ -104,9 +104,9 @@ fn breakdown(all: &[Parts]) -> Table {
 }
 
 /// A comparison: words, the paper's number, ours, and their unit.
-type Row = (&'static str, Option<f64>, f64, &'static str);
+type ComparisonRow = (&'static str, Option<f64>, f64, &'static str);
 
-fn beside(testbed: &Parts, fit: &Fit) -> Vec<Row> {
+fn beside(testbed: &AccessParts, fit: &Fit) -> Vec<ComparisonRow> {
     let outer = fit.zones.first().map_or(f64::NAN, |z| z.sectors_per_second);
     let at = |x: f64| {
         let after = fit.envelope.partition_point(|k| k.0 < x).max(1);
@@ -141,7 +141,7 @@ fn beside(testbed: &Parts, fit: &Fit) -> Vec<Row> {
     ]
 }
 
-fn beside_table(rows: &[Row]) -> Table {
+fn beside_table(rows: &[ComparisonRow]) -> Table {
     let number = |v: f64| format!("{v:.2}");
     let table = Table::of("FS2's numbers and ours", rows)
         .text("what", |r| r.0)
@@ -183,7 +183,7 @@ pub fn reproduce(command: &str, access_figure: AccessFigure) -> Result<Reproduct
 
 fn report(
     command: &str,
-    testbed: &Parts,
+    testbed: &AccessParts,
     [figure2, figure8]: [Figure; 2],
     tables: &[Table],
 ) -> Report {
@@ -209,11 +209,11 @@ fn report(
             ("reads of each".into(), Unit::Count.format(READS as f64, 3)),
         ],
         measured: vec!["The paper's numbers, on its authors' machine.".into()],
-        modelled: vec!["Everything of ours.".into()],
+        modelled: vec!["All our numbers.".into()],
     })
 }
 
-fn document(all: &[Parts], fit: &Fit, rows: &[Row]) -> Value {
+fn document(all: &[AccessParts], fit: &Fit, rows: &[ComparisonRow]) -> Value {
     json!({
         "schema": SCHEMA,
         "what": "fs2-disk",
@@ -230,7 +230,7 @@ fn document(all: &[Parts], fit: &Fit, rows: &[Row]) -> Value {
     })
 }
 
-fn figure2(all: &[Parts]) -> Figure {
+fn figure2(all: &[AccessParts]) -> Figure {
     let bars = StackedBars {
         axis: Axis::new("Access time", Unit::Seconds),
         parts: ["seek", "rotation", "transfer"].map(String::from).to_vec(),

@@ -10,7 +10,7 @@ use seekless_learn::ReplicationRule::{self, Paper, Proven, Whole};
 use seekless_sim::HeadPath;
 use seekless_trace::{OpenOptions, Source};
 
-use super::further::{self, Further};
+use super::further::{self, FurtherResults};
 use super::printed::PRINTED;
 use super::replay::{Fs2Job, Fs2Proof, Fs2Run, Fs2System, Replicates, fs2};
 use crate::synth::{Fs2World, Paced};
@@ -97,7 +97,7 @@ pub(super) struct Results {
     pub(super) scale: f64,
     pub(super) seed: u64,
     pub(super) loads: Vec<Load>,
-    pub(super) further: Further,
+    pub(super) further: FurtherResults,
     /// The disk's curve of seek times: the paper's.
     pub(super) seek: SeekCurve,
 }

@@ -56,7 +56,7 @@ pub(super) struct ClientsGain {
 
 /// The results of the experiments beyond the tables.
 #[derive(Debug)]
-pub(super) struct Further {
+pub(super) struct FurtherResults {
     rooms: Vec<FreeSpaceGain>,
     crowds: Vec<ClientsGain>,
 }
@@ -74,13 +74,13 @@ pub(super) fn run(
     scale: f64,
     seed: u64,
     main: &[Load],
-) -> Result<Further, PaperError> {
+) -> Result<FurtherResults, PaperError> {
     let mut rooms = Vec::new();
     for load in LOADS {
         rooms.extend(by_free_space(disk, scale, seed, load)?);
     }
     let crowds = by_clients(disk, scale, seed, main)?;
-    Ok(Further { rooms, crowds })
+    Ok(FurtherResults { rooms, crowds })
 }
 
 /// A load with each share of free space.
@@ -163,7 +163,7 @@ fn mib(bytes: u64) -> String {
     format!("{:.0} MiB", bytes as f64 / (1u64 << 20) as f64)
 }
 
-impl Further {
+impl FurtherResults {
     /// Answers the claim about these experiments: the gain with the paper's clients, and with most.
     pub(super) fn answer(&self, answers: &mut Answers, who: Answerer) {
         let less = |clients: u32| {

@@ -15,11 +15,11 @@ use crate::reproduction::SCHEMA;
 use crate::{HeadMoves, PaperError, Reproduction};
 
 /// How to read all numbers: the first text of every output.
-const HONEST: &str = "All loads are synthetic, except a recorded one with --real. They are made up on an aged file system with 60 % data, whose files \
-lie in groups of 128 MiB with other files between. The repetitions within a run are ours, and the gains depend on them. The disk is the modelled \
+const HONEST: &str = "All loads are synthetic, except a recorded load with --real. The synthetic loads use an aged file system that is 60 % full, with files \
+in groups of 128 MiB and other files between them. We chose the repetitions within a run, and the gains depend on them. The disk is the modelled \
 disk of FS2's testbed with a buffer of 8 MB that reads ahead, the same for all systems; the scheduler is anticipatory. Requests are those below a \
 cold page cache. Each load runs seven times; tables show the last run. fs2-static replicates all files before the first run. fs2 follows the paper, with \
-regions of one block group (the paper does not say; 2, 5, 10 and 20 groups stand beside it). fs2-whole, ours, replicates all data that is read in short runs, at any address. fs2-proven, ours, \
+regions of one block group (the paper names no size; the tables also show 2, 5, 10 and 20 groups). fs2-whole, ours, replicates all data that is read in short runs, at any address. fs2-proven, ours, \
 replicates only data whose earlier repetitions pay for the replica. With read-ahead: 64 KiB from home and from replicas, 16 MiB of RAM, for both.";
 
 /// The results, ready to be shown.
@@ -124,7 +124,7 @@ impl<'a> Shown<'a> {
                 ("scale".into(), self.results.scale.to_string()),
             ],
             measured,
-            modelled: vec!["Every time and joule of ours.".into()],
+            modelled: vec!["All our times and joules.".into()],
         })
     }
 

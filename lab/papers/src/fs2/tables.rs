@@ -77,7 +77,7 @@ pub(super) fn table(l: &Load) -> Table {
         table = table.row(cells);
     }
     table.note(
-        "Means of an I/O of the disk for clients; less: than Ext2's; in brackets the paper's. T_A = T_s + T_r + T_t; an answer from the drive's buffer is all T_t (4.2). Read-ahead \
+        "Means of a disk I/O for clients; less: compared with Ext2; in brackets: the paper. T_A = T_s + T_r + T_t; an answer from the drive's buffer is all T_t (4.2). Read-ahead \
          makes fewer and longer I/Os: compare the busy time below. The paper's response time is that of a user's \
          transaction, computing included; ours is that of a request to the disk.",
     )

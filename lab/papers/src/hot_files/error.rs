@@ -19,7 +19,7 @@ pub enum HotFilesError {
     Io { what: &'static str, path: PathBuf, source: io::Error },
     #[error(transparent)]
     Host(#[from] io::Error),
-    #[error("{} is no list of hot files: {why}", path.display())]
+    #[error("{} is not a list of hot files: {why}", path.display())]
     List { path: PathBuf, why: String },
     #[error("{0}")]
     Refused(String),

@@ -44,7 +44,7 @@ impl Choice {
 }
 
 /// A file of the trace that exists here.
-struct Found {
+struct FoundFile {
     path: String,
     inode: u64,
     stored: u64,
@@ -52,7 +52,7 @@ struct Found {
 
 /// The heat of the files here, by index into `found`.
 struct TraceHeat {
-    found: Vec<Found>,
+    found: Vec<FoundFile>,
     heat: Temperature<u32>,
     /// Bytes transferred of files here, and of anything else.
     here: u64,
@@ -80,7 +80,7 @@ pub fn hottest(
     if heat.here == 0 {
         let path = mounted.path().display();
         return Err(HotFilesError::Refused(format!(
-            "{trace} moves nothing of any file below {path}"
+            "{trace} transfers no data of any file below {path}"
         )));
     }
     let stored = mounted.bytes().saturating_sub(mounted.free_bytes());
@@ -116,7 +116,7 @@ impl TraceHeat {
         list.notes = self.notes;
         if self.elsewhere > self.here / 20 {
             list.notes.push(format!(
-                "{} of the trace belong to no file that exists here: metadata, free space, other file systems, deleted files",
+                "{} of the trace belong to no existing file here: metadata, free space, other file systems, deleted files",
                 Bytes(self.elsewhere)
             ));
         }
@@ -166,7 +166,7 @@ fn from_system_calls(
         here += bytes;
         let number = *of_inode.entry(meta.ino()).or_insert_with(|| {
             let stored = (meta.blocks() * 512).max(mounted.block());
-            found.push(Found { path: path.to_owned(), inode: meta.ino(), stored });
+            found.push(FoundFile { path: path.to_owned(), inode: meta.ino(), stored });
             found.len() as u32 - 1
         });
         joined.moved(number, heat.bytes(i as u32), 0);
@@ -247,8 +247,8 @@ fn from_device_requests(
 }
 
 /// Every plain file below the mount point, once, and all their blocks in order of address.
-fn owned_runs(mounted: &Mounted) -> Result<(Vec<Found>, Vec<OwnedRun>), HotFilesError> {
-    let (mut found, mut owned): (Vec<Found>, Vec<OwnedRun>) = Default::default();
+fn owned_runs(mounted: &Mounted) -> Result<(Vec<FoundFile>, Vec<OwnedRun>), HotFilesError> {
+    let (mut found, mut owned): (Vec<FoundFile>, Vec<OwnedRun>) = Default::default();
     let mut seen: rustc_hash::FxHashSet<u64> = Default::default();
     let mut folders = vec![mounted.path().to_owned()];
     // Data that waits to be written has no location yet.
@@ -282,7 +282,7 @@ fn owned_runs(mounted: &Mounted) -> Result<(Vec<Found>, Vec<OwnedRun>), HotFiles
                 end: r.physical + r.len,
                 file: number,
             }));
-            found.push(Found {
+            found.push(FoundFile {
                 path: name.to_owned(),
                 inode: meta.ino(),
                 stored: meta.blocks() * 512,

@@ -78,7 +78,7 @@ impl List {
             let plain =
                 Path::new(&file.path).components().all(|c| matches!(c, Component::Normal(_)));
             if !plain || file.path.is_empty() || file.path.contains('\0') {
-                return Err(format!("'{}' is no path below a mount point", file.path));
+                return Err(format!("'{}' is not a path below a mount point", file.path));
             }
         }
         Ok(list)

@@ -38,19 +38,19 @@ impl Mounted {
         if !meta.is_dir() {
             let path = path.display();
             return Err(HotFilesError::Refused(format!(
-                "{path} is no directory: name a mount point"
+                "{path} is not a directory: name a mount point"
             )));
         }
         if let Some(top) = mount_point_above(&whole, meta.dev())? {
             let (path, top) = (path.display(), top.display());
             return Err(HotFilesError::Refused(format!(
-                "{path} is no mount point; it lies on {top}"
+                "{path} is not a mount point; the mount point of its file system is {top}"
             )));
         }
         let kind = rustix::fs::fstatfs(&root)?.f_type as u64;
         let stat = rustix::fs::fstatvfs(&root)?;
         let refusal = if kind != EXT {
-            Some("only ext4 has a call that moves data safely; for this file system the list is all there is".to_owned())
+            Some("only ext4 has a call that moves data safely; for this file system the command can only make the list".to_owned())
         } else if stat.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY) {
             Some("it is mounted read-only".to_owned())
         } else {

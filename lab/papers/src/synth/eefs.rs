@@ -169,7 +169,7 @@ impl MadeFile {
 
 /// A program at work.
 #[derive(Clone, Debug)]
-struct Run {
+struct ProgramRun {
     task: u32,
     stream: u32,
     /// Rounds of looking left, before the round of reads and writes.
@@ -179,11 +179,11 @@ struct Run {
     step: usize,
     /// Bytes of the present file read or written so far; `open`: whether the file is open.
     done: u64,
-    phase: Phase,
+    phase: FilePhase,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum FilePhase {
     Open,
     Read,
     Write,
@@ -206,7 +206,7 @@ pub(crate) struct FilePlay {
     popularity: Vec<f64>,
     dice: Dice,
     active: BinaryHeap<Reverse<(u64, usize)>>,
-    runs: Vec<Run>,
+    runs: Vec<ProgramRun>,
     spare: Vec<usize>,
     /// Runs begun; `all`: runs of the day.
     begun: u64,
@@ -398,8 +398,15 @@ impl FilePlay {
             / self.usual.len() as f64;
         let looks = ((owed - open) / each / 4.0).clamp(0.0, 24.0).round() as u32;
         let stream = self.begun as u32;
-        let run =
-            Run { task: task as u32, stream, looks, whole, step: 0, done: 0, phase: Phase::Open };
+        let run = ProgramRun {
+            task: task as u32,
+            stream,
+            looks,
+            whole,
+            step: 0,
+            done: 0,
+            phase: FilePhase::Open,
+        };
         let slot = match self.spare.pop() {
             Some(slot) => {
                 self.runs[slot] = run;
@@ -425,26 +432,26 @@ impl FilePlay {
         let size = self.files[file as usize].size;
         let at = run.done;
         match run.phase {
-            Phase::Open => {
+            FilePhase::Open => {
                 run.done = 0;
                 let want = |so_far: u64, mb: f64| (so_far as f64) < mb * MB * self.scale * progress;
                 run.phase = if run.looks > 0 {
                     run.done = size;
-                    Phase::Read
+                    FilePhase::Read
                 } else if want(self.written, self.day.written_mb) && self.dice.below(3) == 0 {
-                    Phase::Write
+                    FilePhase::Write
                 } else {
                     if !run.whole && !want(self.read, self.day.read_mb) {
                         run.done = size;
                     }
-                    Phase::Read
+                    FilePhase::Read
                 };
                 (FileOp::Open, file, 0, 0, Some(1e6))
             }
             phase if at < size => {
                 let len = CHUNK.min(size - at);
                 run.done += len;
-                if phase == Phase::Read {
+                if phase == FilePhase::Read {
                     self.read += len;
                     (FileOp::Read, file, at, len, Some(1e6))
                 } else {
@@ -453,7 +460,7 @@ impl FilePlay {
                 }
             }
             _ => {
-                (run.phase, run.done) = (Phase::Open, 0);
+                (run.phase, run.done) = (FilePhase::Open, 0);
                 run.step += 1;
                 // A run sometimes skips a file.
                 if !run.whole && run.step + 1 < task.len() && self.dice.below(12) == 0 {

@@ -80,7 +80,7 @@ pub(crate) struct Fs2World {
 }
 
 /// The disk while files are placed.
-struct Laying {
+struct FilePlacement {
     dice: Dice,
     groups: u64,
     taken: BTreeMap<u64, u64>,
@@ -89,7 +89,7 @@ struct Laying {
     inodes: BTreeMap<u64, u64>,
 }
 
-impl Laying {
+impl FilePlacement {
     fn new(capacity: Sectors, seed: u64, load: Fs2Load) -> Self {
         let groups = (capacity.0 / PAGE_SECTORS / GROUP).max(1);
         let dice = Dice::new(seed, 100 + load as u64);
@@ -186,7 +186,7 @@ fn requests(file: Extent) -> impl Iterator<Item = Extent> {
 impl Fs2World {
     /// Places a load on a disk of this size. `scale` is the size of the load; 1 is the paper's.
     pub(crate) fn new(load: Fs2Load, capacity: Sectors, scale: f64, seed: u64) -> Self {
-        let mut on = Laying::new(capacity, seed, load);
+        let mut on = FilePlacement::new(capacity, seed, load);
         let mut world = Self {
             load,
             seed,
@@ -243,7 +243,7 @@ impl Fs2World {
     /// blocks and `Entries` of the working tree, and the repository's directory, where a lock comes
     /// and goes. Then for each file, the inode of the working file and the beginning of the
     /// repository's file; an eighth of these was rewritten since the import.
-    fn cvs(&mut self, on: &mut Laying) {
+    fn cvs(&mut self, on: &mut FilePlacement) {
         let (here, there) = (on.group(0.30), on.group(0.36));
         for i in 0..u64::from(self.scaled(1100.0)) {
             let (local, central) = (here + i / 220, there + i / 110);
@@ -268,9 +268,9 @@ impl Fs2World {
 
     /// About 180 programs, each with libraries that it may share, read in pieces, and with small
     /// files from other groups.
-    fn desktop(&mut self, on: &mut Laying) {
+    fn desktop(&mut self, on: &mut FilePlacement) {
         let places = [0.01, 0.03, 0.06, 0.10, 0.22];
-        let dice_group = |on: &mut Laying, share: f64, wide: u32| {
+        let dice_group = |on: &mut FilePlacement, share: f64, wide: u32| {
             let wide = u64::from(on.dice.below(wide));
             on.group(share) + wide
         };
@@ -302,9 +302,9 @@ impl Fs2World {
 
     /// Tables and pictures in ten segments in different groups, as Ext2's hash spreads large files
     /// (4.3.1).
-    fn shop(&mut self, on: &mut Laying) {
+    fn shop(&mut self, on: &mut FilePlacement) {
         let segments: Vec<u64> = (0..10).map(|i| on.group(0.38 + 0.02 * f64::from(i))).collect();
-        let segment = |on: &mut Laying| {
+        let segment = |on: &mut FilePlacement| {
             let at = on.dice.below(10) as usize;
             segments[at] + u64::from(on.dice.below(4))
         };
@@ -325,7 +325,7 @@ impl Fs2World {
     }
 
     /// Pages and their embedded files, each file an inode and its data, in two regions.
-    fn sites(&mut self, on: &mut Laying) {
+    fn sites(&mut self, on: &mut FilePlacement) {
         for i in 0..self.scaled(8000.0) {
             let region = if i % 2 == 0 { 0.3 } else { 0.6 };
             let mut visit = Vec::new();
@@ -348,7 +348,7 @@ impl Fs2World {
     /// request, if times are not fixed.
     pub(crate) fn run(&self, run: u64, pause: Duration) -> Vec<Paced> {
         let mut dice = Dice::new(self.seed.wrapping_add(run << 32), 200 + self.load as u64);
-        let mut asked = Asked { read: Default::default(), all: Vec::new() };
+        let mut asked = RunRequests { read: Default::default(), all: Vec::new() };
         match self.load {
             Fs2Load::Cvs | Fs2Load::X => {
                 // Each start opens a few different files.
@@ -390,7 +390,7 @@ impl Fs2World {
         &self,
         list: &mut Dice,
         dice: &mut Dice,
-        asked: &mut Asked,
+        asked: &mut RunRequests,
         visits: u32,
         (steep, gap_ms): (f64, f64),
     ) {
@@ -416,7 +416,7 @@ impl Fs2World {
         }
     }
 
-    fn writes(&self, dice: &mut Dice, asked: &mut Asked, count: u32) {
+    fn writes(&self, dice: &mut Dice, asked: &mut RunRequests, count: u32) {
         let pages = self.written.len.0 / PAGE_SECTORS;
         for i in 0..u64::from(count) {
             let at = (dice.unit() * self.seconds() * 1e9) as u64;
@@ -428,12 +428,12 @@ impl Fs2World {
 }
 
 /// A run's requests.
-struct Asked {
+struct RunRequests {
     read: std::collections::BTreeSet<Extent>,
     all: Vec<(u64, Request)>,
 }
 
-impl Asked {
+impl RunRequests {
     /// Reads a place, unless it is in RAM.
     fn read(&mut self, place: Extent, stream: u32, at: u64) -> bool {
         let new = self.read.insert(place);

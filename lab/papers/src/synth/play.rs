@@ -22,7 +22,7 @@ const NEXT_MS: f64 = 0.5;
 
 /// A task at work or waiting for its next run.
 #[derive(Clone, Copy, Debug)]
-struct State {
+struct TaskState {
     /// Activity of the week at its last run, and at the end of its life.
     activity: f64,
     end: f64,
@@ -40,7 +40,7 @@ pub(super) struct Play {
     population: Population,
     clock: Clock,
     dice: Dice,
-    states: Vec<State>,
+    states: Vec<TaskState>,
     /// The next requests: time and task; the index behind the last task is the journal.
     due: BinaryHeap<Reverse<(u64, u32)>>,
     /// Next page of the journal, pages that wait for a commit, and the fraction of a page left
@@ -70,7 +70,7 @@ impl Play {
                 if dice.unit() < side.steady { 1.0 } else { (side.hours / ACTIVE_HOURS).min(1.0) };
             let begin = dice.unit() * (1.0 - life);
             let stream = first + dice.below(side.programs.len() as u32);
-            let mut state = State {
+            let mut state = TaskState {
                 activity: begin,
                 end: begin + life,
                 runs_left: task.runs,
@@ -160,7 +160,7 @@ impl Play {
     }
 }
 
-impl State {
+impl TaskState {
     /// The time of the next run. The runs left are uniform over the activity of the task's life:
     /// this is the least of that many uniform draws.
     fn next_run(&mut self, clock: &Clock, dice: &mut Dice) -> u64 {

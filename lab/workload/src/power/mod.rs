@@ -89,7 +89,7 @@ impl Energy {
 }
 
 /// A meter and its readings so far.
-struct Book {
+struct MeterReadings {
     meter: Box<dyn Meter>,
     /// Joules at the start for counters; joules so far for gauges.
     begin: Option<f64>,
@@ -98,7 +98,7 @@ struct Book {
     idle_watts: Option<f64>,
 }
 
-impl Book {
+impl MeterReadings {
     fn new(meter: Box<dyn Meter>) -> Self {
         Self { meter, begin: None, joules: 0.0, last: None, idle_watts: None }
     }
@@ -132,7 +132,7 @@ impl Book {
 
 /// The meters of a run.
 pub struct Meters {
-    books: Vec<Book>,
+    books: Vec<MeterReadings>,
     cpu: Option<CpuModel>,
     next_s: f64,
 }
@@ -153,7 +153,7 @@ const EVERY_S: f64 = 0.2;
 impl Meters {
     /// These meters, and the processor model if there is one.
     fn new(meters: Vec<Box<dyn Meter>>, cpu: Option<CpuModel>) -> Self {
-        Self { books: meters.into_iter().map(Book::new).collect(), cpu, next_s: 0.0 }
+        Self { books: meters.into_iter().map(MeterReadings::new).collect(), cpu, next_s: 0.0 }
     }
 
     /// The meters of a list: `auto`, `none`, `rapl`, `hwmon`, `battery`, `cpu-model`,
@@ -211,7 +211,7 @@ impl Meters {
     /// Measures the idle power for `time`; no work should run meanwhile.
     pub fn measure_idle(&mut self, time: Duration, stop: &AtomicBool) {
         let begin = Instant::now();
-        self.books.iter_mut().for_each(Book::reset);
+        self.books.iter_mut().for_each(MeterReadings::reset);
         while begin.elapsed() < time && !stop.load(Ordering::Relaxed) {
             let at = begin.elapsed().as_secs_f64();
             self.books.iter_mut().for_each(|b| b.sample(at));
@@ -229,7 +229,7 @@ impl Meters {
     pub fn sample(&mut self, at: Duration) {
         let at = at.as_secs_f64();
         if at == 0.0 {
-            self.books.iter_mut().for_each(Book::reset);
+            self.books.iter_mut().for_each(MeterReadings::reset);
         } else if at < self.next_s {
             return;
         }

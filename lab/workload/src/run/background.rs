@@ -18,7 +18,7 @@ const HELPERS: usize = 8;
 /// Maximum number of writes in progress; at this number the thread waits.
 const MOST: u64 = 4096;
 
-struct Job {
+struct BackgroundWrite {
     fd: Arc<OwnedFd>,
     at: u64,
     len: usize,
@@ -28,7 +28,7 @@ struct Job {
 }
 
 struct Helper {
-    jobs: Sender<Job>,
+    jobs: Sender<BackgroundWrite>,
     thread: JoinHandle<(Vec<Tally>, u64)>,
 }
 
@@ -70,7 +70,7 @@ impl Background {
             self.wait(0)?;
         }
         self.next = (self.next + 1) % self.helpers.len();
-        let job = Job { fd: Arc::clone(fd), at, len, step, begun, counted };
+        let job = BackgroundWrite { fd: Arc::clone(fd), at, len, step, begun, counted };
         self.helpers[self.next].jobs.send(job).map_err(|_| Errno::IO)
     }
 
@@ -88,7 +88,7 @@ impl Background {
     }
 
     fn start(&mut self, pattern: &[u8]) -> Result<(), Errno> {
-        let (jobs, inbox) = channel::<Job>();
+        let (jobs, inbox) = channel::<BackgroundWrite>();
         let (pending, failed) = (Arc::clone(&self.pending), Arc::clone(&self.failed));
         let pattern = self.pattern.get_or_insert_with(|| {
             let mut copy = vec![0; PATTERN + ALIGN];

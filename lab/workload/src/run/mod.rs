@@ -54,23 +54,23 @@ pub(crate) struct Shared<'a> {
     pub(crate) stop: AtomicBool,
     pub(crate) due: Schedule,
     pub(crate) pace: Schedule,
-    live: Vec<Live>,
+    live: Vec<LiveCounter>,
     failed: Mutex<Option<WorkloadError>>,
 }
 
 #[derive(Default)]
 #[repr(align(128))]
-pub(crate) struct Live(pub(crate) AtomicU64);
+pub(crate) struct LiveCounter(pub(crate) AtomicU64);
 
 /// Tickets and their due times: number `n` is due `n / rate` seconds after the start.
 pub(crate) struct Schedule {
     rate: f64,
-    given: Live,
+    given: LiveCounter,
 }
 
 impl Schedule {
     const fn new(rate: f64) -> Self {
-        Self { rate, given: Live(AtomicU64::new(0)) }
+        Self { rate, given: LiveCounter(AtomicU64::new(0)) }
     }
 
     /// Takes `n` tickets. Returns the due time of the last one after the start, or `None` without a
@@ -150,7 +150,7 @@ pub fn run(
         stop: AtomicBool::new(false),
         due: Schedule::new(turns_per_s),
         pace: Schedule::new(personality.rate.unwrap_or(0.0)),
-        live: (0..threads).map(|_| Live::default()).collect(),
+        live: (0..threads).map(|_| LiveCounter::default()).collect(),
         failed: Mutex::new(None),
     };
     let barrier = Barrier::new(threads + 1);
@@ -159,7 +159,7 @@ pub fn run(
         barrier.wait();
         let span = observe(&shared, options, stop, watch);
         shared.end();
-        let mut outcome = Totals::new(&shared);
+        let mut outcome = RunTotals::new(&shared);
         for handle in handles {
             match handle.join() {
                 Ok(counts) => outcome.add(&counts),
@@ -183,7 +183,7 @@ fn spawn_workers<'scope, 'a: 'scope>(
     barrier: &'scope Barrier,
     (busiest, turns_per_s): (usize, f64),
     seed: u64,
-) -> Vec<ScopedJoinHandle<'scope, Counts>> {
+) -> Vec<ScopedJoinHandle<'scope, FlowCounts>> {
     let threads = shared.live.len();
     let mut handles = Vec::with_capacity(threads);
     let flows = shared.personality.flows.iter().enumerate();
@@ -290,7 +290,7 @@ fn names(personality: &Personality) -> Vec<String> {
 }
 
 #[derive(Default)]
-pub(crate) struct Counts {
+pub(crate) struct FlowCounts {
     pub(crate) flow: usize,
     pub(crate) steps: Vec<Tally>,
     pub(crate) turns: Tally,
@@ -300,19 +300,22 @@ pub(crate) struct Counts {
     pub(crate) writes: u64,
 }
 
-struct Totals<'a> {
+struct RunTotals<'a> {
     shared: &'a Shared<'a>,
-    all: Counts,
+    all: FlowCounts,
     turns: Vec<Tally>,
 }
 
-impl<'a> Totals<'a> {
+impl<'a> RunTotals<'a> {
     fn new(shared: &'a Shared<'a>) -> Self {
-        let all = Counts { steps: vec![Tally::default(); shared.names.len()], ..Counts::default() };
+        let all = FlowCounts {
+            steps: vec![Tally::default(); shared.names.len()],
+            ..FlowCounts::default()
+        };
         Self { shared, all, turns: vec![Tally::default(); shared.personality.flows.len()] }
     }
 
-    fn add(&mut self, counts: &Counts) {
+    fn add(&mut self, counts: &FlowCounts) {
         for (all, one) in self.all.steps.iter_mut().zip(&counts.steps) {
             all.merge(one);
         }

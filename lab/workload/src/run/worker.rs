@@ -11,7 +11,7 @@ use rustix::fs::{OFlags, SeekFrom};
 use rustix::io::Errno;
 
 use super::background::{Background, write_at};
-use super::{Counts, Shared, open_flags};
+use super::{FlowCounts, Shared, open_flags};
 use crate::error::WorkloadError;
 use crate::file_set::ALIGN;
 use crate::personality::{FDS, FileSlot, PaceUnit, StepAction};
@@ -40,7 +40,7 @@ pub(super) struct Worker<'a> {
     buffer_from: usize,
     chance: SeededRandom,
     background: Background,
-    counts: Counts,
+    counts: FlowCounts,
     /// Operations since the last pace.
     paced_ops: u64,
     paced_transfers: u64,
@@ -50,7 +50,7 @@ pub(super) struct Worker<'a> {
 }
 
 /// The bytes that an operation transferred; `None` if it had no effect and is not counted.
-type Done = Option<u64>;
+type Transferred = Option<u64>;
 
 impl<'a> Worker<'a> {
     pub(super) fn new(shared: &'a Shared<'a>, flow: usize, number: usize, seed: u64) -> Self {
@@ -80,10 +80,10 @@ impl<'a> Worker<'a> {
             buffer,
             chance: SeededRandom::new(seed, 1_000_000 + number as u64),
             background: Background::new(shared.names.len()),
-            counts: Counts {
+            counts: FlowCounts {
                 flow,
                 steps: vec![Tally::default(); shared.names.len()],
-                ..Counts::default()
+                ..FlowCounts::default()
             },
             paced_ops: 0,
             paced_transfers: 0,
@@ -181,7 +181,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    pub(super) fn counts(mut self) -> Counts {
+    pub(super) fn counts(mut self) -> FlowCounts {
         let (tallies, written) = self.background.end();
         self.counts.steps.iter_mut().zip(&tallies).for_each(|(a, t)| a.merge(t));
         self.counts.written_bytes += written;
@@ -193,7 +193,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Executes a step. Returns the bytes transferred, or `None` if it is not counted.
-    fn act(&mut self, act: &StepAction, step: usize, now: Instant) -> Result<Done, Fault> {
+    fn act(&mut self, act: &StepAction, step: usize, now: Instant) -> Result<Transferred, Fault> {
         let shared = self.shared;
         let sets = &shared.files.sets;
         match *act {

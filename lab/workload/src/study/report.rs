@@ -7,7 +7,7 @@ use seekless_report::{Cell as Field, Column, Provenance, Report, Section, Table,
 use serde_json::json;
 
 use super::stored::Stored;
-use super::tables::{Best, Results, Row, advice_sentence};
+use super::tables::{BestSystems, OptionRow, Results, advice_sentence};
 use crate::power;
 
 /// The results of a study.
@@ -15,8 +15,8 @@ use crate::power;
 pub struct StudyReport<'a> {
     pub(super) stored: &'a Stored,
     pub(super) results: Results,
-    rows: Vec<Row>,
-    best: Vec<Best>,
+    rows: Vec<OptionRow>,
+    best: Vec<BestSystems>,
     workloads: Vec<String>,
     devices: Vec<String>,
 }

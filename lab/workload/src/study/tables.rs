@@ -96,7 +96,7 @@ pub(super) struct Compared {
 
 /// A row of Table 2.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Row {
+pub(super) struct OptionRow {
     pub device: String,
     /// File system.
     pub filesystem: String,
@@ -109,7 +109,7 @@ pub(super) struct Row {
 
 /// A row of Table 3.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Best {
+pub(super) struct BestSystems {
     pub device: String,
     pub workload: String,
     /// The file system and options with the most operations a second.
@@ -214,15 +214,15 @@ impl Results {
     }
 
     /// Table 2: each option against the file system with default options.
-    pub(super) fn table_2(&self) -> Vec<Row> {
+    pub(super) fn table_2(&self) -> Vec<OptionRow> {
         let (_, workloads) = self.axes();
-        let mut rows: Vec<Row> = Vec::new();
+        let mut rows: Vec<OptionRow> = Vec::new();
         for m in self.measured.iter().filter(|m| m.cell.rate.is_none() && !m.cell.is_default()) {
             let c = &m.cell;
             let option =
                 [c.format.join("+"), c.mount.join("+")].into_iter().filter(|o| !o.is_empty());
             let option = option.collect::<Vec<_>>().join(", ");
-            let same = |r: &Row| {
+            let same = |r: &OptionRow| {
                 r.device == c.device && r.filesystem == c.filesystem && r.option == option
             };
             let found = rows.iter().position(same);
@@ -232,7 +232,7 @@ impl Results {
                     (false, true) => "format",
                     (false, false) => "both",
                 };
-                rows.push(Row {
+                rows.push(OptionRow {
                     device: c.device.clone(),
                     filesystem: c.filesystem.clone(),
                     kind: kind.to_owned(),
@@ -260,7 +260,7 @@ impl Results {
     }
 
     /// Table 3: the best of each workload, against the best and the worst with default options.
-    pub(super) fn table_3(&self) -> Vec<Best> {
+    pub(super) fn table_3(&self) -> Vec<BestSystems> {
         let (devices, workloads) = self.axes();
         let mut all = Vec::new();
         for (device, workload) in devices.iter().flat_map(|d| workloads.iter().map(move |w| (d, w)))
@@ -298,7 +298,7 @@ impl Results {
                 .is_some_and(|w| w.differs());
             let same =
                 |m: &&&Measured| !welch(&m.ops_per_s, &best.ops_per_s).is_some_and(|w| w.differs());
-            all.push(Best {
+            all.push(BestSystems {
                 device: device.clone(),
                 workload: workload.clone(),
                 system: best.cell.system(),
@@ -342,8 +342,8 @@ fn line(points: &[(f64, f64)]) -> Option<(f64, f64)> {
     (xx > 0.0 && yy > 0.0).then(|| (xy / xx, xy / (xx * yy).sqrt()))
 }
 
-pub(super) fn advice_sentence(best: &Best) -> String {
-    let Best { workload, device, system, .. } = best;
+pub(super) fn advice_sentence(best: &BestSystems) -> String {
+    let BestSystems { workload, device, system, .. } = best;
     let Some((first, last)) = best.ops_per_s else {
         return format!(
             "{workload} on {device}: {system} was fastest; no file system ran with default options, so the gain is unknown."
@@ -369,14 +369,14 @@ pub(super) fn advice_sentence(best: &Best) -> String {
             format!(" {worst_default} with default options does not differ significantly.")
         };
         format!(
-            "{workload} on {device}: take {choice} with default options; no measured option is significantly better.{others}"
+            "{workload} on {device}: use {choice} with default options; no measured option is significantly better.{others}"
         )
     } else {
         let joules = best.ops_per_joule.map_or_else(String::new, |(a, b)| {
             format!(" For each joule: {a:.2} and {b:.2} times as many operations.")
         });
         format!(
-            "{workload} on {device}: take {system}{}; it does {gain:.0} % more operations a second than the best with default options ({best_default}), and {last:.1} times as many as the worst ({worst_default}).{joules}",
+            "{workload} on {device}: use {system}{}; it does {gain:.0} % more operations a second than the best with default options ({best_default}), and {last:.1} times as many as the worst ({worst_default}).{joules}",
             ties(&best.as_good)
         )
     };
@@ -482,7 +482,7 @@ mod tests {
         );
         let text = advice_sentence(best);
         assert!(
-            text.contains("take x-isz1k")
+            text.contains("use x-isz1k")
                 && text.contains("50 % more")
                 && text.contains("3.0 times"),
             "{text}"
@@ -501,7 +501,7 @@ mod tests {
         .concat();
         let results = Results::new(&cells, &records);
         let text = advice_sentence(&results.table_3()[0]);
-        assert!(text.contains("take e-def with default options"), "{text}");
+        assert!(text.contains("use e-def with default options"), "{text}");
         let mut failed = runs(&cells[1], &[1.0], 1.0);
         failed[0].outcome = None;
         failed[0].error = Some("no".to_owned());

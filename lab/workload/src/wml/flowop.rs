@@ -10,7 +10,7 @@ const FLOWOPS: &str = "openfile, createfile, closefile, deletefile, statfile, re
                        sempost, eventlimit, opslimit, iopslimit, bwlimit";
 
 #[derive(Clone, Debug)]
-struct Given {
+struct FlowopValues {
     fd: usize,
     source: Option<usize>,
     set: Option<usize>,
@@ -25,7 +25,7 @@ struct Given {
     direct: bool,
 }
 
-impl Default for Given {
+impl Default for FlowopValues {
     fn default() -> Self {
         Self {
             fd: 0,
@@ -48,7 +48,7 @@ impl Parser<'_> {
     /// Parses a flowop after its keyword.
     pub(super) fn flowop(&mut self) -> Result<FlowStep, TextError> {
         let (kind, offset) = self.plain("the kind of flowop")?;
-        let mut o = Given::default();
+        let mut o = FlowopValues::default();
         let mut name = String::new();
         for a in self.attributes()? {
             match a.name.as_str() {
@@ -103,7 +103,7 @@ impl Parser<'_> {
         &mut self,
         kind: &str,
         name: &str,
-        o: Given,
+        o: FlowopValues,
         offset: usize,
     ) -> Result<StepAction, TextError> {
         if o.direct && (!o.random || o.io.is_some_and(|io| io % 512 != 0)) {
@@ -122,7 +122,7 @@ impl Parser<'_> {
     fn file_operation(
         &self,
         kind: &str,
-        o: &Given,
+        o: &FlowopValues,
         offset: usize,
     ) -> Result<Option<StepAction>, TextError> {
         let set = || o.set.ok_or_else(|| self.error(offset, format!("{kind} needs 'filesetname'")));
@@ -160,7 +160,7 @@ impl Parser<'_> {
         &mut self,
         kind: &str,
         name: &str,
-        o: Given,
+        o: FlowopValues,
         offset: usize,
     ) -> Result<StepAction, TextError> {
         let value = || o.value.ok_or_else(|| self.error(offset, format!("{kind} needs 'value'")));

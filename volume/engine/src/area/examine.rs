@@ -321,13 +321,13 @@ fn report_of(recovered: &Recovered, salvage: &Salvage) -> RepairReport {
     }
     if let Some((first, later)) = salvage.lost_records {
         let what = format!(
-            "the log was cut before record {first}, which is missing, though record {later} knows of it: all data of the log from there on is gone"
+            "the log was cut before record {first}, which is missing, although record {later} refers to it: all data of the log from there on is gone"
         );
         repaired(true, what);
     }
     for &page in &salvage.replaced {
         let what = format!(
-            "the copy of {} was written in place, and a lost part of the area's metadata may say that another one stands there now: home has older bytes",
+            "the copy of {} was written in place, and another copy may have replaced it, according to a lost part of the area's metadata: home has older bytes",
             recovered.home_of(page)
         );
         repaired(true, what);

@@ -17,7 +17,7 @@ use crate::write_buffer::ring::Segment;
 const LOST_PAGES: u32 = 64 << 10;
 
 /// A record found in the log.
-pub(super) struct Found {
+pub(super) struct FoundRecord {
     pub(super) slot: Slot,
     pub(super) header: Header,
     /// The pages of data that do not match their checksums, counted from 0.
@@ -35,7 +35,7 @@ pub(crate) struct Incomplete {
 
 /// The log from its beginning to its end.
 pub(super) struct LogFound {
-    pub(super) records: Vec<Found>,
+    pub(super) records: Vec<FoundRecord>,
     /// The `durable` of a record behind the end, and its own sequence.
     known: Option<(u64, u64)>,
     /// Unreadable pages that may hold the next record.
@@ -54,7 +54,7 @@ impl Recovered {
     pub(super) fn read_log(&mut self, area: &mut dyn Device) -> LogFound {
         let per = self.geo.segment_pages;
         let mut buffer = vec![0; per as usize * PAGE_BYTES as usize];
-        let mut records: Vec<Found> = Vec::new();
+        let mut records: Vec<FoundRecord> = Vec::new();
         let (mut segment, mut page) = (self.ring.head, self.page);
         let (mut sequence, mut previous) = (self.sequence, self.previous);
         let mut before = segment;
@@ -117,10 +117,10 @@ impl Recovered {
     /// The records before the checkpoint's position that may still matter, if the checkpoint is
     /// lost. The search goes back from the record that the superblock names to the tail; each
     /// record has the checksum of the one before. True if the search reached the tail.
-    pub(super) fn log_before(&mut self, area: &mut dyn Device) -> (Vec<Found>, bool) {
+    pub(super) fn log_before(&mut self, area: &mut dyn Device) -> (Vec<FoundRecord>, bool) {
         let per = self.geo.segment_pages;
         let mut buffer = vec![0; per as usize * PAGE_BYTES as usize];
-        let mut all: BTreeMap<u32, Found> = BTreeMap::new();
+        let mut all: BTreeMap<u32, FoundRecord> = BTreeMap::new();
         let (tail, head) = (self.ring.tail, self.ring.head);
         for segment in self.ring.in_use() {
             self.read_segment(area, segment, &mut buffer);
@@ -158,7 +158,7 @@ impl Recovered {
         page: u32,
         sequence: u64,
         previous: u32,
-    ) -> Option<Found> {
+    ) -> Option<FoundRecord> {
         let per = self.geo.segment_pages;
         let bytes = |page: u32| {
             let at = page as usize * PAGE_BYTES as usize;
@@ -183,7 +183,7 @@ impl Recovered {
             }
             _ => Vec::new(),
         };
-        Some(Found { slot, header, bad, checksum })
+        Some(FoundRecord { slot, header, bad, checksum })
     }
 
     /// A record of this area that stands behind the log's end, comes after `sequence`, and proves
@@ -242,7 +242,7 @@ impl Recovered {
     pub(super) fn apply(
         &mut self,
         area: &mut dyn Device,
-        records: Vec<Found>,
+        records: Vec<FoundRecord>,
     ) -> Result<(), AttachError> {
         let mut committed = BTreeSet::new();
         self.use_logged();
@@ -364,7 +364,7 @@ impl Recovered {
     }
 }
 
-impl Found {
+impl FoundRecord {
     /// Pages without their bytes: their entries become those of no page.
     fn give_up_bad(&mut self) -> Option<Incomplete> {
         let Content::Data(entries) = &mut self.header.content else { return None };

@@ -7,13 +7,13 @@ use super::{Job, READ_PAGES, RETRY};
 use crate::background::move_plan::Moving;
 use crate::core::page_map::{CopyState, Slot};
 use crate::format::Content;
-use crate::write_buffer::destage::Which;
+use crate::write_buffer::destage::DestagePages;
 use crate::write_buffer::durability::Waiter;
 use crate::{Engine, Trouble};
 
 /// The result of a row.
 #[allow(clippy::large_enum_variant, reason = "moved once; a box would take memory at each job")]
-pub(super) enum Begun {
+pub(super) enum RowResult {
     Job(Job),
     /// No job: the search goes on to the next row.
     Nothing,
@@ -21,7 +21,7 @@ pub(super) enum Begun {
     Stop,
 }
 
-impl From<Option<Job>> for Begun {
+impl From<Option<Job>> for RowResult {
     fn from(job: Option<Job>) -> Self {
         job.map_or(Self::Nothing, Self::Job)
     }
@@ -29,7 +29,7 @@ impl From<Option<Job>> for Begun {
 
 struct JobRow {
     due: fn(&Engine) -> bool,
-    begin: fn(&mut Engine) -> Begun,
+    begin: fn(&mut Engine) -> RowResult,
 }
 
 /// Order: jobs that clients wait for, jobs that make space in the log, checkpoints, layouts. Layouts
@@ -62,7 +62,7 @@ const JOBS: [JobRow; 15] = [
     // The area learns which pages are free.
     JobRow { due: |e| e.tells_at().is_some(), begin: Engine::tell_of_free_pages },
     // The superblock is out of date.
-    JobRow { due: Engine::is_superblock_late, begin: |e| Begun::Job(e.checkpoint_job()) },
+    JobRow { due: Engine::is_superblock_late, begin: |e| RowResult::Job(e.checkpoint_job()) },
     // A mark is written behind the last flush.
     JobRow { due: |e| e.marks_at().is_some(), begin: Engine::write_mark },
     // The area is compared with its checksums.
@@ -78,12 +78,12 @@ impl Engine {
         for row in &JOBS {
             if (row.due)(self) {
                 match (row.begin)(self) {
-                    Begun::Job(job) => {
+                    RowResult::Job(job) => {
                         self.background.job = job;
                         return true;
                     }
-                    Begun::Nothing => {}
-                    Begun::Stop => return false,
+                    RowResult::Nothing => {}
+                    RowResult::Stop => return false,
                 }
             }
         }
@@ -94,16 +94,16 @@ impl Engine {
         false
     }
 
-    fn begin_urgent(&mut self) -> Begun {
+    fn begin_urgent(&mut self) -> RowResult {
         let urgent = std::mem::take(&mut self.background.urgent);
-        if let Some(job) = self.begin_destage(Which::Urgent(&urgent)) {
-            return Begun::Job(Job::Destage(job));
+        if let Some(job) = self.begin_destage(DestagePages::Urgent(&urgent)) {
+            return RowResult::Job(Job::Destage(job));
         }
         // The pages came home by themselves.
         self.retry_blocked();
         self.pump_log();
         self.pump_sync();
-        Begun::Nothing
+        RowResult::Nothing
     }
 
     /// Used segments of the log, and all of them.
@@ -118,7 +118,7 @@ impl Engine {
     /// Destages as late as possible: a page that is written again need not go home, and a long
     /// sweep is a dense one. Destaging starts above nine tenths of the log and stops at eight
     /// tenths. An idle volume destages down to eight tenths too.
-    fn note_pressure(&mut self) -> Begun {
+    fn note_pressure(&mut self) -> RowResult {
         if !self.is_dirty() && !self.free.replicas.withdrawing {
             self.background.trouble = self.background.trouble.filter(Trouble::is_of_area);
             if std::mem::take(&mut self.background.outgoing) {
@@ -132,7 +132,7 @@ impl Engine {
         } else if used * 10 <= all * 8 {
             self.background.destaging = false;
         }
-        Begun::Nothing
+        RowResult::Nothing
     }
 
     fn is_dirty(&self) -> bool {
@@ -147,12 +147,12 @@ impl Engine {
         self.background.read.len() >= READ_PAGES && self.destage_may() && !self.config.in_place
     }
 
-    fn begin_destage_of_read(&mut self) -> Begun {
+    fn begin_destage_of_read(&mut self) -> RowResult {
         let pages = std::mem::take(&mut self.background.read);
-        self.begin_destage(Which::These(&pages)).map(Job::Destage).into()
+        self.begin_destage(DestagePages::These(&pages)).map(Job::Destage).into()
     }
 
-    fn begin_destage_of_oldest(&mut self) -> Begun {
+    fn begin_destage_of_oldest(&mut self) -> RowResult {
         let (used, all) = self.log_used();
         let (idle_at, spare) = (self.idle_at(), used * 10 > all * 8 && !self.may_open());
         let idle = self.background.now >= idle_at;
@@ -161,11 +161,11 @@ impl Engine {
             if spare {
                 self.background.wake_at(idle_at);
             }
-            return Begun::Nothing;
+            return RowResult::Nothing;
         }
         if self.destage_may() {
-            if let Some(job) = self.begin_destage(Which::Oldest) {
-                return Begun::Job(Job::Destage(job));
+            if let Some(job) = self.begin_destage(DestagePages::Oldest) {
+                return RowResult::Job(Job::Destage(job));
             }
             // What is still dirty was written in place.
             let of_log = |slot: Slot| self.copies.state(slot) == CopyState::Dirty;
@@ -175,14 +175,14 @@ impl Engine {
                 && (outgoing || !in_use.flat_map(|s| self.geo.slots_of(s)).any(of_log))
             {
                 self.background.destaging = false;
-                return Begun::Nothing;
+                return RowResult::Nothing;
             }
             self.destage_came_to_nothing();
             self.fail_if_stuck();
         }
         let at = self.background.destage_not_before;
         self.background.wake_at(at);
-        Begun::Nothing
+        RowResult::Nothing
     }
 
     /// Whether a drain has nothing left to destage.
@@ -192,22 +192,22 @@ impl Engine {
     }
 
     /// Nothing is dirty any more: the log begins again, so that recovery finds nothing in it.
-    fn end_drain(&mut self) -> Begun {
+    fn end_drain(&mut self) -> RowResult {
         self.close_all();
         if self.awaits_round() {
-            return Begun::Stop;
+            return RowResult::Stop;
         }
         // An empty segment voids all that recovery would find before: after a drain somebody else may
         // write home, and no page of the log may count as newer. A reader of the next segment ends,
         // and a checkpoint frees it. An empty segment is not left out: recovery looks for the next
         // record in only two segments.
         if !self.log.begins_segment() && !self.next_segment() {
-            return Begun::Nothing;
+            return RowResult::Nothing;
         }
         self.state.drained();
         self.background.superblock_due = true;
         self.background.ends_drain = true;
-        Begun::Job(self.checkpoint_job())
+        RowResult::Job(self.checkpoint_job())
     }
 
     /// Whether the log has yet to learn of pages that are void. A round then tells.
@@ -227,22 +227,22 @@ impl Engine {
         Job::Checkpoint(self.begin_checkpoint())
     }
 
-    fn begin_due_checkpoint(&mut self) -> Begun {
+    fn begin_due_checkpoint(&mut self) -> RowResult {
         let at = self.background.checkpoint_not_before;
         if self.background.now >= at {
-            return Begun::Job(self.checkpoint_job());
+            return RowResult::Job(self.checkpoint_job());
         }
         self.background.wake_at(at);
-        Begun::Nothing
+        RowResult::Nothing
     }
 
-    fn take_up_plan(&mut self) -> Begun {
+    fn take_up_plan(&mut self) -> RowResult {
         if let Some(plan) = self.background.asked.take() {
             // BORG, 4.4: first all dirty pages of the write buffer go out.
             self.background.outgoing = self.may_open() && self.is_dirty();
             self.adopt(&plan);
         }
-        Begun::Nothing
+        RowResult::Nothing
     }
 
     /// Whether a window may begin. A window needs the log; if the log is full, a row above makes
@@ -252,39 +252,39 @@ impl Engine {
         can && !self.is_hurried()
     }
 
-    fn begin_window(&mut self) -> Begun {
+    fn begin_window(&mut self) -> RowResult {
         match self.begin_move() {
-            Moving::Job(job) => Begun::Job(job),
-            Moving::Waits => Begun::Nothing,
+            Moving::Job(job) => RowResult::Job(job),
+            Moving::Waits => RowResult::Nothing,
             Moving::Nothing => {
                 if !self.background.todo.is_over() {
                     // A search of a large area pauses for clients.
                     self.background.wake_at(self.background.now);
                 }
-                Begun::Nothing
+                RowResult::Nothing
             }
         }
     }
 
-    fn append_to_trail(&mut self) -> Begun {
-        let Some(mut at) = self.appends_at() else { return Begun::Nothing };
+    fn append_to_trail(&mut self) -> RowResult {
+        let Some(mut at) = self.appends_at() else { return RowResult::Nothing };
         if self.background.now >= at && self.is_hurried() {
             at = self.background.hurried_until;
         }
         if self.background.now < at {
             self.background.wake_at(at);
-            return Begun::Nothing;
+            return RowResult::Nothing;
         }
         match self.close_for_trail() {
-            Moving::Job(job) => Begun::Job(job),
-            Moving::Waits => Begun::Nothing,
+            Moving::Job(job) => RowResult::Job(job),
+            Moving::Waits => RowResult::Nothing,
             Moving::Nothing => self.begin_append().map(Job::Trail).into(),
         }
     }
 
-    fn tell_of_free_pages(&mut self) -> Begun {
+    fn tell_of_free_pages(&mut self) -> RowResult {
         let now = self.background.now;
-        let Some(at) = self.tells_at() else { return Begun::Nothing };
+        let Some(at) = self.tells_at() else { return RowResult::Nothing };
         if self.free.map.is_overfull() {
             self.background.superblock_due = true;
         } else if now >= at {
@@ -294,7 +294,7 @@ impl Engine {
         } else {
             self.background.wake_at(at);
         }
-        Begun::Nothing
+        RowResult::Nothing
     }
 
     /// Whether the superblock is out of date. A plan without any motion is saved too.
@@ -303,15 +303,15 @@ impl Engine {
         b.superblock_due && b.now >= b.checkpoint_not_before
     }
 
-    fn write_mark(&mut self) -> Begun {
-        let Some(at) = self.marks_at() else { return Begun::Nothing };
+    fn write_mark(&mut self) -> RowResult {
+        let Some(at) = self.marks_at() else { return RowResult::Nothing };
         if self.background.now >= at {
             self.log.control(Content::Data(Vec::new()), false);
             self.pump_log();
         } else {
             self.background.wake_at(at);
         }
-        Begun::Nothing
+        RowResult::Nothing
     }
 
     /// The log is full, and its tail holds a page that can be neither read nor written home: no

@@ -14,7 +14,7 @@ use seekless_block::{
 use seekless_learn::Plan;
 
 use crate::background::checkpoint::Checkpoint;
-use crate::background::move_plan::{Todo, Window};
+use crate::background::move_plan::{PlanMove, Window};
 use crate::background::prove::Prove;
 use crate::background::scrub::{Scrub, Scrubbing};
 use crate::background::trail::{Append, Ring};
@@ -89,7 +89,7 @@ pub(crate) enum JobStep {
 #[derive(Debug, Default)]
 pub(crate) struct Background {
     asked: Option<Plan>,
-    pub(crate) todo: Todo,
+    pub(crate) todo: PlanMove,
     pub(crate) job: Job,
     pub(crate) trail: Ring,
     pub(crate) scrub: Scrubbing,

@@ -20,7 +20,7 @@ const LOOKS: u32 = 64;
 
 /// The plan in force, and the position of its move.
 #[derive(Debug, Default)]
-pub(crate) struct Todo {
+pub(crate) struct PlanMove {
     /// Runs in order of slot, none across a segment: `(slot, home page, pages)`.
     wants: Vec<(Slot, HomePage, u32)>,
     /// The first of `wants` in the next window.
@@ -33,7 +33,7 @@ pub(crate) struct Todo {
     pub(crate) generation: u64,
 }
 
-impl Todo {
+impl PlanMove {
     pub(crate) const fn is_over(&self) -> bool {
         self.segment >= self.end
     }
@@ -153,7 +153,8 @@ impl Engine {
     /// Adopts a new plan. Copies in a wanted place stay usable; the others too, until their place
     /// is needed. An empty plan forgets every clean copy at once.
     pub(crate) fn adopt(&mut self, plan: &Plan) {
-        let mut todo = Todo { generation: self.background.todo.generation + 1, ..Todo::default() };
+        let mut todo =
+            PlanMove { generation: self.background.todo.generation + 1, ..PlanMove::default() };
         let grid = self.config.grid;
         if plan.check(self.config.capacity, self.geo.capacity(), grid).is_err() {
             self.stats.plans_refused += 1;

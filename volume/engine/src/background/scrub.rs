@@ -9,7 +9,7 @@
 
 use seekless_block::{Extent, Op, PAGE_SECTORS, SimTime};
 
-use super::jobs::Begun;
+use super::jobs::RowResult;
 use crate::background::{Job, JobStep, pages_in, stage};
 use crate::core::page_map::{CopyState, Slot, UNSUMMED};
 use crate::{Engine, PageSum, Target};
@@ -88,7 +88,7 @@ impl Scrubbing {
 
 /// The pages of a piece.
 #[derive(Debug)]
-enum Piece {
+enum ScrubPiece {
     /// Pages of metadata from this one of the list.
     Metadata(usize),
     /// Slots from this one, with the sums that they had when the read began.
@@ -98,7 +98,7 @@ enum Piece {
 /// A piece in progress.
 #[derive(Debug)]
 pub(crate) struct Scrub {
-    piece: Piece,
+    piece: ScrubPiece,
     /// Its first page in the area, and the number of pages.
     at: u64,
     pages: u32,
@@ -148,20 +148,20 @@ impl Engine {
     }
 
     /// The next piece of the pass, in idle time only.
-    pub(super) fn scrub(&mut self) -> Begun {
+    pub(super) fn scrub(&mut self) -> RowResult {
         let (Some(mut at), now) = (self.scrubs_at(), self.background.now) else {
-            return Begun::Nothing;
+            return RowResult::Nothing;
         };
         if now >= at && self.is_hurried() {
             at = self.background.hurried_until;
         }
         if now < at {
             self.background.wake_at(at);
-            return Begun::Nothing;
+            return RowResult::Nothing;
         }
-        let Some(pass) = &mut self.background.scrub.pass else { return Begun::Nothing };
+        let Some(pass) = &mut self.background.scrub.pass else { return RowResult::Nothing };
         if !std::mem::replace(&mut pass.saved, true) && self.log.since_checkpoint > 0 {
-            return Begun::Job(self.checkpoint_job());
+            return RowResult::Job(self.checkpoint_job());
         }
         let most = PIECE.min(pages_in(self.config.stage_bytes));
         let piece = self.next_metadata(most).or_else(|| self.next_copies(most));
@@ -169,7 +169,7 @@ impl Engine {
             self.background.clear_stage(pages);
             let (began, sent) = (now, 0);
             let scrub = Scrub { piece, at, pages, began, sent, singly: false, summed: false };
-            return Begun::Job(Job::Scrub(scrub));
+            return RowResult::Job(Job::Scrub(scrub));
         }
         let scrub = &mut self.background.scrub;
         if scrub.pass.as_ref().is_some_and(|pass| pass.slots_left == 0) {
@@ -179,10 +179,10 @@ impl Engine {
             // A search of a large area pauses for clients.
             self.background.wake_at(now);
         }
-        Begun::Nothing
+        RowResult::Nothing
     }
 
-    fn next_metadata(&mut self, most: u32) -> Option<(Piece, u64, u32)> {
+    fn next_metadata(&mut self, most: u32) -> Option<(ScrubPiece, u64, u32)> {
         let scrub = &mut self.background.scrub;
         let pass = scrub.pass.as_mut()?;
         let first = pass.next_page;
@@ -191,11 +191,11 @@ impl Engine {
         let run = rest.iter().zip(at..).take(most as usize);
         let pages = run.take_while(|&(&(page, _), expected)| page == expected).count();
         pass.next_page += pages;
-        Some((Piece::Metadata(first), at, pages as u32))
+        Some((ScrubPiece::Metadata(first), at, pages as u32))
     }
 
     /// The next run of slots with copies, within a segment.
-    fn next_copies(&mut self, most: u32) -> Option<(Piece, u64, u32)> {
+    fn next_copies(&mut self, most: u32) -> Option<(ScrubPiece, u64, u32)> {
         let (slots, copies) = (self.geo.slots(), &self.copies);
         let pass = self.background.scrub.pass.as_mut()?;
         let mut sums: Vec<PageSum> = Vec::new();
@@ -220,7 +220,7 @@ impl Engine {
         }
         let first = first?;
         let pages = sums.len() as u32;
-        Some((Piece::Copies(first, sums), self.geo.page_of(first.0)?, pages))
+        Some((ScrubPiece::Copies(first, sums), self.geo.page_of(first.0)?, pages))
     }
 
     pub(super) fn step_scrub(&mut self, job: &mut Scrub) -> JobStep {
@@ -230,7 +230,7 @@ impl Engine {
             }
             if job.sent == 0 && !job.singly {
                 job.began = self.background.now;
-                if let &Piece::Copies(first, _) = &job.piece {
+                if let &ScrubPiece::Copies(first, _) = &job.piece {
                     self.copies.begin_read(first, job.pages);
                 }
             }
@@ -262,7 +262,7 @@ impl Engine {
         self.background.scrub.done.pages += u64::from(job.pages);
         let found = std::mem::take(&mut self.background.sums);
         match &job.piece {
-            &Piece::Metadata(first) => {
+            &ScrubPiece::Metadata(first) => {
                 let b = &mut self.background;
                 let expected = b.scrub.metadata.iter().skip(first).zip(&found).zip(&b.bad);
                 let damaged = expected.filter(|&((&(_, sum), is), &bad)| bad || *is != sum).count();
@@ -271,7 +271,7 @@ impl Engine {
                 // The next checkpoint goes to the other place.
                 b.superblock_due |= damaged > 0;
             }
-            Piece::Copies(first, sums) => {
+            ScrubPiece::Copies(first, sums) => {
                 self.copies.end_read(*first, job.pages);
                 for ((slot, &sum), at) in (first.0..).map(Slot).zip(sums).zip(0..) {
                     self.judge_scrubbed(slot, sum, self.background.bad[at], found[at]);

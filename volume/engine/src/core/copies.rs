@@ -1,4 +1,4 @@
-//! The copies: which home pages have one, where it stands, its state, and its readers. All other
+//! The copies: for each home page with a copy, the copy's slot, state and readers. All other
 //! modules find and drop copies here.
 
 use std::ops::{Deref, DerefMut};
@@ -114,7 +114,8 @@ impl Copies {
         self.writable.remove(slot);
     }
 
-    /// Home has all that the copy holds, and the log learns that: an ordinary copy from now on.
+    /// Closes an open copy: home has all its bytes, and the log records this. From now on this is
+    /// an ordinary copy.
     pub(super) fn close(&mut self, slot: Slot) {
         self.writable.remove(slot);
         self.open.remove(slot);
@@ -242,8 +243,9 @@ impl Engine {
         self.scratch = slots;
     }
 
-    /// Recovery must not use the copy again. If newer bytes of its page are on their way to the log,
-    /// their record says so. A tombstone would stand behind that record, and void these bytes too.
+    /// Drops a copy, so that recovery does not use the copy again. If newer bytes of its page are
+    /// on their way to the log, their record is enough. A tombstone behind this record would also
+    /// void the newer bytes.
     pub(crate) fn drop_copy(&mut self, slot: Slot) {
         if let Some(page) = self.copies.home(slot)
             && self.is_live(slot)

@@ -1,25 +1,27 @@
-//! Writes in place (BORG, FAST'09, 4.5): in write-back, a write of pages that have a copy of the plan
-//! goes to that copy. A write of other pages too is split. Dirty pages go home when a new plan
-//! comes, or in a drain.
+//! Writes in place (BORG, FAST'09, 4.5). In write-back, a write of pages with a copy of the plan
+//! goes to these copies. If a write also has pages without a copy, the engine splits the write.
+//! Dirty pages go home when a new plan is adopted, or in a drain.
 //!
-//! The paper writes at once, and after a crash takes every copy for newer than home (5.1). Here:
+//! The paper writes in place at once. After a crash, the paper treats every copy as newer than home
+//! (5.1). The rules here are:
 //!
-//! 1. A copy is *open* if recovery may take it for newer than home. A window of a move opens its
-//!    copies: it flushes their bytes, then writes their names into the log (`Content::Opened`), then
-//!    flushes. Only then they are *writable*: the mark is durable before the first write in place.
-//! 2. A write in place makes the copy dirty, and its sum void ([`UNSUMMED`]) before the write is
-//!    sent: bytes that change in place cannot agree with a sum over a power cut. A destage seals the
-//!    copy with a sum again, if no write came since its read began.
-//! 3. Recovery takes an open copy as dirty and without sum, whatever its state was. Sectors that no
-//!    flush covered are old or new, each by itself, as on a bare disk.
-//! 4. A copy is *closed* before its place is used for another one: home gets its bytes, home is
-//!    flushed, a tombstone is written, the area is flushed. Only then the place is made void. Until
-//!    then a write home of an open page counts as one of a page in the log: see
+//! 1. A copy is *open* if recovery may treat the copy as newer than home. A window of a move opens
+//!    its copies in three steps: flush their bytes, write their names into the log
+//!    (`Content::Opened`), and flush again. After the last flush the copies are *writable*: the
+//!    mark is durable before the first write in place.
+//! 2. A write in place makes the copy dirty, and its sum void ([`UNSUMMED`]), before the write is
+//!    sent. A power cut may leave old and new bytes, and these match no sum. A destage gives the
+//!    copy a sum again, if no client wrote the copy since the destage began to read.
+//! 3. Recovery treats an open copy as dirty and without a sum, in any state. Each sector that no
+//!    flush covered has its old or its new bytes, as on a bare disk.
+//! 4. A copy is *closed* before its place gets another copy. The engine writes the bytes home,
+//!    flushes home, writes a tombstone, and flushes the area. Only then the place is void. Until
+//!    then, a write home of an open page counts as a write of a page in the log: see
 //!    [`Engine::is_live`]. A flush reaches the area as long as recovery may find an open copy there,
-//!    in a drain too: see [`Engine::area_counts`].
-//! 5. A record of the log that holds a page supersedes an open copy of that page.
+//!    also in a drain: see [`Engine::area_counts`].
+//! 5. A record of the log that holds a page supersedes an open copy of this page.
 //!
-//! So rot in a copy without a sum goes unnoticed, as on a bare disk.
+//! As on a bare disk, damage in a copy without a sum is not noticed.
 
 use seekless_block::{Extent, Flags, Op, PAGE_SECTORS, Request, Sectors, SimTime};
 
@@ -29,8 +31,8 @@ use crate::core::page_map::{CopyState, HomePage, Slot, UNSUMMED, slots};
 use crate::core::write::{Absorbed, Blocked};
 use crate::core::write_order::Mark;
 use crate::format::{Content, Entry};
-use crate::write_buffer::destage::Which;
-use crate::{Asked, Engine, Memory, Mode, Pending, RequestId, Target};
+use crate::write_buffer::destage::DestagePages;
+use crate::{Engine, Memory, Mode, Pending, RequestId, RequestOrigin, Target};
 
 /// A part of a write that is split, in flight.
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +46,7 @@ pub(crate) struct Part {
 
 /// Where a part of a write goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Goes {
+enum WriteDestination {
     /// To this slot, and those behind it.
     Copy(Slot),
     Log,
@@ -80,8 +82,8 @@ impl Engine {
         self.copies.find_all(HomePage(page)).find(|&slot| self.copies.is_writable(slot))
     }
 
-    /// Whether a copy may have been written in place since `mark`: what was read then proves
-    /// nothing.
+    /// Whether a copy may have been written in place since `mark`. If so, bytes that were read at
+    /// `mark` prove nothing about the copy.
     pub(crate) fn was_written(&self, slot: Slot, mark: Mark) -> bool {
         !self.copies.is_log(slot)
             && (self.config.in_place || self.copies.any_open())
@@ -99,8 +101,8 @@ impl Engine {
         })
     }
 
-    /// Pages with a writable copy go there. Of the others, whole pages go to the log while it has
-    /// space; the rest goes home.
+    /// Writes pages with a writable copy to this copy. Other whole pages go to the log while the
+    /// log has space. The rest goes home.
     pub(super) fn write_in_place(&mut self, id: RequestId, request: &Request) {
         let extent = request.extent;
         let unmapped = |engine: &Self, page: &u64| engine.writable(*page).is_none();
@@ -135,28 +137,29 @@ impl Engine {
     }
 
     /// The runs of a write by where they go.
-    fn parts_of(&self, extent: Extent, absorbs: bool) -> Vec<(Extent, Goes)> {
-        let mut parts: Vec<(Extent, Goes)> = Vec::new();
+    fn parts_of(&self, extent: Extent, absorbs: bool) -> Vec<(Extent, WriteDestination)> {
+        let mut parts: Vec<(Extent, WriteDestination)> = Vec::new();
         let whole = self.whole_pages_of(extent);
         let mut at = extent.start;
         for page in self.pages_of(extent) {
             let home = self.home_of(page, 1);
             if at < home.start {
-                parts.push((Extent::span(at.0, home.start.0), Goes::Home));
+                parts.push((Extent::span(at.0, home.start.0), WriteDestination::Home));
             }
             let Some(this) = home.intersection(extent) else { continue };
             at = this.end();
             let goes = match self.writable(page) {
-                Some(slot) => Goes::Copy(slot),
-                None if absorbs && whole.contains(&page) => Goes::Log,
-                None => Goes::Home,
+                Some(slot) => WriteDestination::Copy(slot),
+                None if absorbs && whole.contains(&page) => WriteDestination::Log,
+                None => WriteDestination::Home,
             };
             match (parts.last_mut(), goes) {
-                (Some((run, Goes::Home)), Goes::Home) | (Some((run, Goes::Log)), Goes::Log) => {
+                (Some((run, WriteDestination::Home)), WriteDestination::Home)
+                | (Some((run, WriteDestination::Log)), WriteDestination::Log) => {
                     run.len += this.len;
                 }
                 // The run began anywhere in its first page.
-                (Some((run, Goes::Copy(first))), Goes::Copy(slot))
+                (Some((run, WriteDestination::Copy(first))), WriteDestination::Copy(slot))
                     if u64::from(slot.0)
                         == u64::from(first.0) + page - self.pages_of(*run).start
                         && self.copies.segment_of(*first) == self.copies.segment_of(slot) =>
@@ -174,14 +177,14 @@ impl Engine {
         write: u32,
         (id, all): (RequestId, Extent),
         extent: Extent,
-        goes: Goes,
+        goes: WriteDestination,
         request: &Request,
     ) {
         let offset = extent.start - all.start;
         let memory = |offset| Memory::Client { id, offset };
         let pages = self.pages_of(extent);
         let (target, at, voids) = match goes {
-            Goes::Log => {
+            WriteDestination::Log => {
                 let mut page = pages.start;
                 while page < pages.end {
                     let from = memory(offset + Sectors((page - pages.start) * PAGE_SECTORS));
@@ -191,7 +194,7 @@ impl Engine {
                 }
                 return;
             }
-            Goes::Copy(first) => {
+            WriteDestination::Copy(first) => {
                 let count = (pages.end - pages.start) as u32;
                 for slot in slots(first.0..first.0 + count) {
                     self.copies.set_state(slot, CopyState::Dirty);
@@ -202,11 +205,11 @@ impl Engine {
                 let start = place.start + skip;
                 (Target::Area, Extent { start, len: extent.len }, false)
             }
-            Goes::Home => (Target::Home, extent, self.drop_clean_copies(extent)),
+            WriteDestination::Home => (Target::Home, extent, self.drop_clean_copies(extent)),
         };
         self.absorbs[write as usize].add_part();
         let io = self.start(Pending::Part(Part { write, extent, target, voids }));
-        let asked = Asked { flags: Flags::NONE, stream: request.stream };
+        let asked = RequestOrigin { flags: Flags::NONE, stream: request.stream };
         self.submit(io, target, Op::Write, at, asked, Some(memory(offset)));
     }
 
@@ -241,9 +244,10 @@ impl Engine {
         other
     }
 
-    /// Closes these copies if all of them are at home: the log must learn of that before their places
-    /// are used. Otherwise returns the home pages of those that are not, and of those whose newer
-    /// bytes are on their way to the log: a tombstone would stand behind these bytes, and void them.
+    /// Closes these copies, if home has the bytes of all of them: a tombstone must be in the log
+    /// before another copy uses their places. Otherwise returns the home pages that prevent this.
+    /// These are pages whose bytes are not at home, and pages whose newer bytes are on their way to
+    /// the log: a tombstone behind these bytes would void them.
     pub(crate) fn close_copies(&mut self, some: &[Slot]) -> Vec<HomePage> {
         let mut dirty = Vec::new();
         for &slot in some {
@@ -271,7 +275,7 @@ impl Engine {
         }
         let writes = |page: &HomePage| self.writes.open_overlaps(self.home_of(*page, 1));
         let quiet: Vec<HomePage> = dirty.iter().copied().filter(|page| !writes(page)).collect();
-        let job = self.begin_destage(Which::These(&quiet)).map(Job::Destage);
+        let job = self.begin_destage(DestagePages::These(&quiet)).map(Job::Destage);
         job.map_or(Moving::Waits, Moving::Job)
     }
 
@@ -285,8 +289,9 @@ impl Engine {
         self.close_copies(&all)
     }
 
-    /// A trail takes the place of a plan: pages whose copies another engine opened go home, and the log
-    /// learns of that, before any place is used again. [`Moving::Nothing`] once that is so.
+    /// A trail replaces a plan. Pages whose copies another engine opened go home, and the log gets
+    /// tombstones for these copies, before the trail uses a place again. Returns
+    /// [`Moving::Nothing`] when this is done.
     pub(crate) fn close_for_trail(&mut self) -> Moving {
         if !self.copies.were_opened() {
             return Moving::Nothing;
@@ -302,8 +307,9 @@ impl Engine {
         Moving::Nothing
     }
 
-    /// The records that open copies. Their bytes are known to be on the area: after a crash a copy
-    /// may equal home by its sum, and its bytes may never have reached the area.
+    /// The records that open copies. The caller knows that the bytes of these copies are on the
+    /// area. Otherwise, after a crash, the sum of a copy could equal home's although the bytes
+    /// never reached the area.
     pub(crate) fn records_that_open(&mut self, some: &[Slot]) -> Vec<Content> {
         let mut entries: Vec<Entry> = Vec::new();
         for &slot in some {

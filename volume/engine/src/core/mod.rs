@@ -5,11 +5,10 @@
 //! - [`write`]: home, or into the write buffer.
 //! - [`in_place`]: of a page with a copy of a plan, to that copy.
 //! - [`ram_cache`]: which page stands in RAM.
-//! - [`ahead`]: how far a miss reads on.
+//! - [`read_ahead`]: how far a miss reads on.
 //! - [`copies`]: the copies, their places and their readers. [`page_map`] is their table.
 //! - [`write_order`]: which writes are in flight, and which came since a read began.
 
-mod ahead;
 pub(crate) mod copies;
 pub(crate) mod engine_state;
 pub(crate) mod in_place;
@@ -18,6 +17,7 @@ pub(crate) mod page_map;
 pub(crate) mod ram_cache;
 mod ram_index;
 pub(crate) mod read;
+mod read_ahead;
 mod read_end;
 pub(crate) mod shape;
 mod status;
@@ -41,13 +41,13 @@ use crate::write_buffer::log::{Homeward, Log};
 use crate::{
     Class, Config, Fault, Input, Io, IoId, Memory, Mode, Output, PageSum, RequestId, Stats, Target,
 };
-use ahead::Ahead;
 use copies::Copies;
 use engine_state::EngineState;
 use in_place::Part;
 use page_map::{PageMap, Slot};
 use ram_cache::{PageGrid, RamCache};
-use read::{Join, Read, Waiting};
+use read::{JoinedRead, Read, WaitingRead};
+use read_ahead::Ahead;
 use write::{Absorbed, Blocked, HomeWrite};
 use write_order::WriteLog;
 
@@ -74,8 +74,8 @@ pub struct Engine {
     /// Reads in flight that will fill RAM.
     pub(crate) fills: Vec<IoId>,
     /// Reads that wait for one of them.
-    pub(crate) waiting: Vec<Waiting>,
-    pub(crate) joins: Slab<Join>,
+    pub(crate) waiting: Vec<WaitingRead>,
+    pub(crate) joins: Slab<JoinedRead>,
     pub(crate) absorbs: Slab<Absorbed>,
     /// Writes that wait for another to end, or for a page without I/O.
     pub(crate) blocked: VecDeque<Blocked>,
@@ -135,7 +135,7 @@ pub(crate) enum SumFor {
 
 /// How an I/O is asked for, and by whom.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Asked {
+pub(crate) struct RequestOrigin {
     pub(crate) flags: Flags,
     pub(crate) stream: StreamId,
 }
@@ -257,8 +257,8 @@ impl Engine {
         );
     }
 
-    /// Tries waiting requests again, sends records, begins rounds, and runs background jobs, until
-    /// none of them makes way for another.
+    /// Tries waiting requests again, sends records, begins rounds, and runs background jobs.
+    /// Repeats this until no step makes another step possible.
     fn go_on(&mut self) {
         loop {
             if self.retry_blocked {
@@ -322,7 +322,7 @@ impl Engine {
     pub(crate) fn request(&mut self, id: RequestId, request: &Request) {
         self.stats.requests += 1;
         let extent = request.extent;
-        let asked = Asked { flags: request.flags, stream: request.stream };
+        let asked = RequestOrigin { flags: request.flags, stream: request.stream };
         if request.op == Op::Flush {
             self.flush(id, asked);
         } else if extent.end().0 > self.config.capacity.0 {
@@ -418,10 +418,18 @@ impl Engine {
         target: Target,
         op: Op,
         extent: Extent,
-        Asked { flags, stream }: Asked,
+        RequestOrigin { flags, stream }: RequestOrigin,
         memory: Option<Memory>,
     ) {
-        self.submit_as(Class::Foreground, id, target, op, extent, Asked { flags, stream }, memory);
+        self.submit_as(
+            Class::Foreground,
+            id,
+            target,
+            op,
+            extent,
+            RequestOrigin { flags, stream },
+            memory,
+        );
     }
 
     #[expect(clippy::too_many_arguments, reason = "an I/O has that many parts")]
@@ -432,7 +440,7 @@ impl Engine {
         target: Target,
         op: Op,
         extent: Extent,
-        Asked { flags, stream }: Asked,
+        RequestOrigin { flags, stream }: RequestOrigin,
         memory: Option<Memory>,
     ) {
         if target == Target::Home && op != Op::Flush {
@@ -451,8 +459,7 @@ impl Engine {
         }));
     }
 
-    /// The buffers that nothing stands in once all outputs were polled: the driver may give back their
-    /// memory.
+    /// The buffers without data after all outputs were polled: the driver may free their memory.
     pub fn idle_buffers(&self) -> &[u32] {
         &self.buffers_free
     }

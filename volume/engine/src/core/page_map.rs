@@ -58,8 +58,8 @@ pub(crate) const HOME_PAGES_MAX: u64 = 1 << 38;
 /// 48 bits that differ if the bytes of two pages differ.
 pub type PageSum = u64;
 
-/// Instead of a sum: the bytes of a copy that was written in place since its last sum. In one of
-/// 2^48 pages the sum is this number; such a page is then used without a check.
+/// This value replaces the sum of a copy that was written in place after its last sum. For one page
+/// in 2^48 the real sum is this number: the engine uses this page without a check.
 pub const UNSUMMED: PageSum = (1 << 48) - 1;
 
 const EMPTY: u32 = u32::MAX;
@@ -303,8 +303,8 @@ impl PageMap {
         at
     }
 
-    /// Empties an entry, and moves back the entries behind it that stand away from their own place.
-    /// No marks of removed entries make later searches longer.
+    /// Empties an entry. Then moves back later entries that are not at the place of their own hash.
+    /// So the table needs no marks of removed entries, which would make searches longer.
     fn remove(&mut self, at: usize) {
         let len = self.table.len();
         let behind = |from: usize, to: usize| if to >= from { to - from } else { to + len - from };
@@ -340,7 +340,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[derive(Clone, Debug)]
-    enum Step {
+    enum MapStep {
         Set(u32, u64, CopyState, PageSum),
         Add(u32, u64, CopyState, PageSum),
         State(u32, CopyState),
@@ -356,13 +356,13 @@ mod tests {
         prop_oneof![4 => 0u64..40, 1 => HOME_PAGES_MAX - 10..HOME_PAGES_MAX]
     }
 
-    fn step(slots: u32) -> impl Strategy<Value = Step> {
+    fn step(slots: u32) -> impl Strategy<Value = MapStep> {
         prop_oneof![
-            4 => (0..slots, home(), held(), 0..1u64 << 48).prop_map(|(s, h, t, c)| Step::Set(s, h, t, c)),
-            4 => (0..slots, held(), 0..1u64 << 48).prop_map(|(s, t, c)| Step::Set(s, u64::from(s) + 3, t, c)),
-            4 => (0..slots, held(), 0..1u64 << 48).prop_map(|(s, t, c)| Step::Add(s, u64::from(s % 12) + 3, t, c)),
-            1 => (0..slots, held()).prop_map(|(s, t)| Step::State(s, t)),
-            2 => (0..slots).prop_map(Step::Clear),
+            4 => (0..slots, home(), held(), 0..1u64 << 48).prop_map(|(s, h, t, c)| MapStep::Set(s, h, t, c)),
+            4 => (0..slots, held(), 0..1u64 << 48).prop_map(|(s, t, c)| MapStep::Set(s, u64::from(s) + 3, t, c)),
+            4 => (0..slots, held(), 0..1u64 << 48).prop_map(|(s, t, c)| MapStep::Add(s, u64::from(s % 12) + 3, t, c)),
+            1 => (0..slots, held()).prop_map(|(s, t)| MapStep::State(s, t)),
+            2 => (0..slots).prop_map(MapStep::Clear),
         ]
     }
 
@@ -397,20 +397,20 @@ mod tests {
             let mut twin = Twin::new();
             for step in steps {
                 match step {
-                    Step::Set(slot, home, state, sum) => {
+                    MapStep::Set(slot, home, state, sum) => {
                         map.set(Slot(slot), HomePage(home), state, sum);
                         twin.retain(|_, held| held.0 != home);
                         twin.insert(slot, (home, state, sum));
                     }
-                    Step::Add(slot, home, state, sum) => {
+                    MapStep::Add(slot, home, state, sum) => {
                         map.add(Slot(slot), HomePage(home), state, sum);
                         twin.insert(slot, (home, state, sum));
                     }
-                    Step::State(slot, state) => if let Some(held) = twin.get_mut(&slot) {
+                    MapStep::State(slot, state) => if let Some(held) = twin.get_mut(&slot) {
                         map.set_state(Slot(slot), state);
                         held.1 = state;
                     },
-                    Step::Clear(slot) => {
+                    MapStep::Clear(slot) => {
                         map.clear(Slot(slot));
                         twin.remove(&slot);
                     }

@@ -1,5 +1,5 @@
-//! The RAM cache: which 4 KiB page of the client's device stands in which slot of the driver's memory, by
-//! sector, in least-recently-used order. It holds no bytes.
+//! The RAM cache: a table of the 4 KiB pages of the client's device in the slots of the driver's
+//! memory, by sector, in least-recently-used order. This module holds no bytes of data.
 
 use seekless_block::{Extent, PAGE_SECTORS, Sectors};
 
@@ -148,7 +148,8 @@ impl RamCache {
         }
     }
 
-    /// A slot that from now on holds the piece, evicting the least recently used page if need be.
+    /// Returns the slot that holds the piece from now on. Evicts the least recently used page if no
+    /// slot is free.
     pub(crate) fn insert(&mut self, piece: Piece) -> Inserted {
         let inserted = match self.slot_of(piece.page) {
             Some(slot) => {

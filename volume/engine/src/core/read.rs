@@ -10,12 +10,15 @@ use seekless_block::{
 };
 use seekless_learn::WindowId;
 
-use crate::core::ahead::Chosen;
 use crate::core::page_map::{CopyState, HomePage, Slot};
+use crate::core::read_ahead::Chosen;
 use crate::core::write_order::Mark;
-use crate::{Asked, Engine, Fault, IoId, Memory, MemoryMove, Output, Pending, RequestId, Target};
+use crate::{
+    Engine, Fault, IoId, Memory, MemoryMove, Output, Pending, RequestId, RequestOrigin, Target,
+};
 
-/// How often a read waits for other reads. Then RAM is too small, and the read no longer waits.
+/// Maximum number of times that a read waits for other reads. After that RAM is too small, and the
+/// read goes to the device.
 pub(crate) const WAITS: u8 = 4;
 /// Shortest rest of a window that is a read of its own.
 const ALONG_MIN: Sectors = Sectors(5 * PAGE_SECTORS);
@@ -45,7 +48,7 @@ pub(crate) struct Read {
     pub(super) buffer: Option<u32>,
     /// A read from home may prove copies in doubt: its first whole page, and the number of pages.
     pub(super) proves: (u64, u32),
-    /// A page that was read along is damaged, and has no other copy: RAM takes nothing of the read.
+    /// A page of the read-ahead is damaged, and has no other copy: RAM keeps no page of this read.
     pub(super) spoiled: bool,
     pub(super) mark: Mark,
     pub(super) stream: StreamId,
@@ -59,7 +62,7 @@ pub(crate) struct Read {
 
 /// A part of a client's read.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Part {
+pub(super) struct ReadPart {
     id: RequestId,
     wanted: Extent,
     offset: Sectors,
@@ -68,7 +71,7 @@ pub(super) struct Part {
 
 /// A client's read in pieces.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Join {
+pub(crate) struct JoinedRead {
     pub(super) id: RequestId,
     pub(super) left: u32,
     pub(super) fault: Option<Fault>,
@@ -76,18 +79,18 @@ pub(crate) struct Join {
 
 /// A client's read of what is on its way to RAM already.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Waiting {
+pub(crate) struct WaitingRead {
     pub(super) fill: IoId,
     pub(super) id: RequestId,
     pub(super) extent: Extent,
-    pub(super) asked: Asked,
+    pub(super) asked: RequestOrigin,
     /// How often it may wait again.
     pub(super) waits: u8,
 }
 
 /// Where the newest bytes of an extent stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum NewestAt {
     Home,
     /// All of it, from this slot on.
     Copy(Slot),
@@ -98,7 +101,7 @@ pub(super) enum Found {
 
 /// Where a piece of a read comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Piece {
+enum PieceSource {
     Home,
     /// A slot, and those behind it.
     Copy(Slot),
@@ -107,8 +110,8 @@ enum Piece {
 
 impl Read {
     /// How it is asked for once more.
-    pub(super) const fn again(&self) -> Asked {
-        Asked { flags: Flags::NONE, stream: self.stream }
+    pub(super) const fn again(&self) -> RequestOrigin {
+        RequestOrigin { flags: Flags::NONE, stream: self.stream }
     }
 
     /// Whether it reads any of these sectors of the target.
@@ -121,13 +124,13 @@ impl Read {
         self.from.is_some() && self.reads(Target::Home, home)
     }
 
-    pub(super) const fn part(&self) -> Part {
-        Part { id: self.id, wanted: self.wanted, offset: self.offset, join: self.join }
+    pub(super) const fn part(&self) -> ReadPart {
+        ReadPart { id: self.id, wanted: self.wanted, offset: self.offset, join: self.join }
     }
 }
 
 impl Engine {
-    pub(crate) fn read(&mut self, id: RequestId, extent: Extent, asked: Asked, waits: u8) {
+    pub(crate) fn read(&mut self, id: RequestId, extent: Extent, asked: RequestOrigin, waits: u8) {
         let mut wanted = extent;
         if !self.cache.is_off() {
             let front = self.cache.prefix(extent);
@@ -143,7 +146,7 @@ impl Engine {
             self.serve_from_ram(id, extent, tail);
             wanted.len -= back;
         }
-        let Asked { flags, stream } = asked;
+        let RequestOrigin { flags, stream } = asked;
         let request = Request { flags, stream, ..Request::new(SimTime::ZERO, Op::Read, extent) };
         if self.waits_for_log(id, wanted, request) {
             return;
@@ -152,37 +155,37 @@ impl Engine {
         if waits > 0
             && let Some(fill) = self.on_its_way(wanted.start, found)
         {
-            self.waiting.push(Waiting { fill, id, extent, asked, waits: waits - 1 });
+            self.waiting.push(WaitingRead { fill, id, extent, asked, waits: waits - 1 });
             return;
         }
         let found = if waits > 0 { self.weigh(found, wanted) } else { found };
         if let Some(chosen) = self.chosen_scattered() {
             let fill = self.read_scattered(wanted, chosen, asked);
-            self.waiting.push(Waiting { fill, id, extent, asked, waits: waits - 1 });
+            self.waiting.push(WaitingRead { fill, id, extent, asked, waits: waits - 1 });
             return;
         }
-        let part = Part { id, wanted, offset: wanted.start - extent.start, join: ALONE };
+        let part = ReadPart { id, wanted, offset: wanted.start - extent.start, join: ALONE };
         self.read_part(part, found, asked);
     }
 
-    pub(super) fn read_part(&mut self, part: Part, found: Found, asked: Asked) {
+    pub(super) fn read_part(&mut self, part: ReadPart, found: NewestAt, asked: RequestOrigin) {
         match found {
-            Found::Copy(slot) => self.read_copy(part, slot, asked),
-            Found::Home => self.read_home(part, asked),
-            Found::Zeroes => self.read_zeroes(part),
-            Found::Pieces => self.read_pieces(part, asked),
+            NewestAt::Copy(slot) => self.read_copy(part, slot, asked),
+            NewestAt::Home => self.read_home(part, asked),
+            NewestAt::Zeroes => self.read_zeroes(part),
+            NewestAt::Pieces => self.read_pieces(part, asked),
         }
     }
 
-    pub(super) fn locate(&self, wanted: Extent) -> Found {
+    pub(super) fn locate(&self, wanted: Extent) -> NewestAt {
         let pages = self.pages_of(wanted);
         if self.free.overlaps(pages.clone()) {
             let all = self.free.covers(pages.clone())
                 && self.home_of(pages.start, pages.end - pages.start).contains(wanted);
-            return if all { Found::Zeroes } else { Found::Pieces };
+            return if all { NewestAt::Zeroes } else { NewestAt::Pieces };
         }
         if self.copies.len() == 0 || pages.is_empty() {
-            return Found::Home;
+            return NewestAt::Home;
         }
         let before_grid = wanted.start < Lba(0) + self.config.grid;
         let copy = if before_grid {
@@ -192,27 +195,27 @@ impl Engine {
             let runs = self.copies.runs(HomePage(pages.start), (pages.end - pages.start) as u32);
             runs.min_by_key(|&slot| self.way_to(slot))
         };
-        // The log is in no order of reading, and home has its clean pages too. A replica pays only
-        // if it is nearer than home.
+        // The order of the log is not an order of reads, and home also has the clean pages of the
+        // log. A replica saves time only if the replica is nearer than home.
         let copy = copy.filter(|&slot| {
             !self.bypass && !self.copies.is_log(slot) && self.is_worth_reading(slot, wanted.start)
         });
         if let Some(slot) = copy {
-            return Found::Copy(slot);
+            return NewestAt::Copy(slot);
         }
         let dirty = self.copies.count(CopyState::Dirty) > 0
             && pages
                 .into_iter()
                 .any(|page| self.copies.state_of(HomePage(page)) == Some(CopyState::Dirty));
         match copy {
-            Some(slot) if dirty => Found::Copy(slot),
-            _ if dirty => Found::Pieces,
-            _ => Found::Home,
+            Some(slot) if dirty => NewestAt::Copy(slot),
+            _ if dirty => NewestAt::Pieces,
+            _ => NewestAt::Home,
         }
     }
 
     /// A read in flight that will bring this sector to RAM, unless it is overtaken by a write.
-    fn on_its_way(&self, sector: Lba, found: Found) -> Option<IoId> {
+    fn on_its_way(&self, sector: Lba, found: NewestAt) -> Option<IoId> {
         let holds = |io: Extent, at: Lba| io.start <= at && at < io.end();
         let page = HomePage(self.pages_of(Extent::new(sector.0, 1)).start);
         let reads = |f: &Read, slot: Slot| {
@@ -222,12 +225,12 @@ impl Engine {
         };
         self.fills.iter().copied().find(|io| match self.pending[io.0 as usize] {
             Some(Pending::Read(f)) if f.from.is_none() => {
-                !matches!(found, Found::Pieces | Found::Zeroes) && holds(f.io, sector)
+                !matches!(found, NewestAt::Pieces | NewestAt::Zeroes) && holds(f.io, sector)
             }
             Some(Pending::Read(f)) => match found {
-                Found::Copy(slot) if self.ahead.is_none() => reads(&f, slot),
+                NewestAt::Copy(slot) if self.ahead.is_none() => reads(&f, slot),
                 // Another copy may be on its way than the one that was found.
-                Found::Copy(_) | Found::Home if self.ahead.is_some() => {
+                NewestAt::Copy(_) | NewestAt::Home if self.ahead.is_some() => {
                     self.copies.find_all(page).any(|slot| reads(&f, slot))
                 }
                 _ => false,
@@ -252,7 +255,7 @@ impl Engine {
         }
     }
 
-    fn read_home(&mut self, part: Part, asked: Asked) {
+    fn read_home(&mut self, part: ReadPart, asked: RequestOrigin) {
         self.stats.home_reads += 1;
         let (io, window) = self.home_window(part.wanted);
         let skip = part.wanted.start - io.start;
@@ -264,7 +267,7 @@ impl Engine {
 
     /// Sends a read with a window as two reads. The client waits for the first one alone, which holds
     /// all demanded pages.
-    fn submit_in_two(&mut self, read: Read, first: Sectors, asked: Asked) -> IoId {
+    fn submit_in_two(&mut self, read: Read, first: Sectors, asked: RequestOrigin) -> IoId {
         let whole = read.io.len < first + ALONG_MIN || self.reads_as_one(read.target);
         if read.window == WindowId::default() || whole {
             return self.submit_read(read, asked);
@@ -294,26 +297,26 @@ impl Engine {
     }
 
     /// All of it was discarded by the client: home is not asked.
-    fn read_zeroes(&mut self, part: Part) {
+    fn read_zeroes(&mut self, part: ReadPart) {
         self.stats.zero_reads += 1;
         let to = Memory::Client { id: part.id, offset: part.offset };
         self.out.push_back(Output::Zero { to, len: part.wanted.len });
-        let Part { id, wanted, offset, join } = part;
+        let ReadPart { id, wanted, offset, join } = part;
         self.finish_read(&Read { id, wanted, offset, join, ..Read::default() }, Ok(()));
     }
 
     fn new_read(
-        part: Part,
+        part: ReadPart,
         (target, io): (Target, Extent),
         from: Option<Slot>,
         skip: Sectors,
     ) -> Read {
-        let Part { id, wanted, offset, join } = part;
+        let ReadPart { id, wanted, offset, join } = part;
         Read { id, wanted, offset, join, target, from, io, skip, ..Read::default() }
     }
 
     /// Reads whole pages, as each page has one checksum. With RAM, reads the whole aligned cluster.
-    fn read_copy(&mut self, part: Part, slot: Slot, asked: Asked) {
+    fn read_copy(&mut self, part: ReadPart, slot: Slot, asked: RequestOrigin) {
         let pages = self.pages_of(part.wanted);
         let (mut from, mut to) = (slot.0, slot.0 + (pages.end - pages.start) as u32);
         let cluster = (self.config.cluster.0 / PAGE_BYTES) as u32;
@@ -322,8 +325,8 @@ impl Engine {
         if let Some(chosen) = chosen {
             to = slot.0 + chosen.slots;
         } else if cluster > 0 && !self.cache.is_off() {
-            // Only pages that stand there now. A page that is written while the read is in flight
-            // may be read before.
+            // Only pages that are in these slots now: the read may get the old bytes of a page that
+            // is written during the read.
             let usable =
                 |s: u32| matches!(self.copies.state(Slot(s)), CopyState::Clean | CopyState::Dirty);
             while from > slot.0 / cluster * cluster && usable(from - 1) {
@@ -353,7 +356,7 @@ impl Engine {
     }
 
     /// Brings copies to RAM that stand in another order than the demanded one.
-    fn read_scattered(&mut self, wanted: Extent, chosen: Chosen, asked: Asked) -> IoId {
+    fn read_scattered(&mut self, wanted: Extent, chosen: Chosen, asked: RequestOrigin) -> IoId {
         self.stats.copy_reads += 1;
         let window = self.goes_along(wanted, chosen);
         let (target, io) = self.stand(chosen.slot, chosen.slots.into());
@@ -371,14 +374,14 @@ impl Engine {
 
     /// The runs of pages of an extent by the place of their newest bytes. A page that is requested in
     /// part is a run of its own.
-    fn pieces_of(&self, wanted: Extent) -> Vec<(Extent, Piece)> {
-        let mut runs: Vec<(Extent, Piece)> = Vec::new();
+    fn pieces_of(&self, wanted: Extent) -> Vec<(Extent, PieceSource)> {
+        let mut runs: Vec<(Extent, PieceSource)> = Vec::new();
         let whole = self.whole_pages_of(wanted);
         let mut at = wanted.start;
         for page in self.pages_of(wanted) {
             let home = self.home_of(page, 1);
             if at < home.start {
-                runs.push((Extent::span(at.0, home.start.0), Piece::Home));
+                runs.push((Extent::span(at.0, home.start.0), PieceSource::Home));
             }
             let Some(this) = home.intersection(wanted) else { continue };
             at = this.end();
@@ -388,14 +391,14 @@ impl Engine {
                 .find(HomePage(page))
                 .filter(|&s| self.copies.state(s) == CopyState::Dirty);
             let from = match slot {
-                Some(slot) => Piece::Copy(slot),
-                None if self.free.overlaps(page..page + 1) => Piece::Zeroes,
-                None => Piece::Home,
+                Some(slot) => PieceSource::Copy(slot),
+                None if self.free.overlaps(page..page + 1) => PieceSource::Zeroes,
+                None => PieceSource::Home,
             };
             match (runs.last_mut(), from) {
-                (Some((run, Piece::Home)), Piece::Home)
-                | (Some((run, Piece::Zeroes)), Piece::Zeroes) => run.len += this.len,
-                (Some((run, Piece::Copy(first))), Piece::Copy(slot))
+                (Some((run, PieceSource::Home)), PieceSource::Home)
+                | (Some((run, PieceSource::Zeroes)), PieceSource::Zeroes) => run.len += this.len,
+                (Some((run, PieceSource::Copy(first))), PieceSource::Copy(slot))
                     if whole.contains(&page)
                         && whole.contains(&(page - 1))
                         && u64::from(slot.0) == u64::from(first.0) + run.len.0 / PAGE_SECTORS
@@ -410,12 +413,12 @@ impl Engine {
     }
 
     /// Reads each run of pages from the place of its newest bytes.
-    pub(super) fn read_pieces(&mut self, part: Part, asked: Asked) {
+    pub(super) fn read_pieces(&mut self, part: ReadPart, asked: RequestOrigin) {
         let wanted = part.wanted;
         let runs = self.pieces_of(wanted);
         let join = match part.join {
             ALONE => {
-                let join = Join { id: part.id, left: runs.len() as u32, fault: None };
+                let join = JoinedRead { id: part.id, left: runs.len() as u32, fault: None };
                 self.joins.insert(join) as u32
             }
             join => {
@@ -424,14 +427,14 @@ impl Engine {
             }
         };
         for (run, from) in runs {
-            let piece = Part {
+            let piece = ReadPart {
                 wanted: run,
                 offset: part.offset + (run.start - wanted.start),
                 join,
                 ..part
             };
             match from {
-                Piece::Copy(slot) => {
+                PieceSource::Copy(slot) => {
                     self.stats.copy_reads += 1;
                     let pages = self.pages_of(run);
                     self.note_read(slot, pages.clone());
@@ -440,8 +443,8 @@ impl Engine {
                     let read = Self::new_read(piece, stand, Some(slot), skip);
                     self.submit_read(read, asked);
                 }
-                Piece::Zeroes => self.read_zeroes(piece),
-                Piece::Home => {
+                PieceSource::Zeroes => self.read_zeroes(piece),
+                PieceSource::Home => {
                     self.stats.home_reads += 1;
                     let at = (Target::Home, run);
                     self.submit_read(Self::new_read(piece, at, None, Sectors(0)), asked);
@@ -453,7 +456,7 @@ impl Engine {
     /// Sends a read through a buffer, so that RAM can keep its pages. If RAM is off or the buffer too
     /// short, only the demanded sectors are read, past RAM. Pages of the area that are requested in
     /// part need the buffer.
-    pub(super) fn submit_read(&mut self, mut read: Read, asked: Asked) -> IoId {
+    pub(super) fn submit_read(&mut self, mut read: Read, asked: RequestOrigin) -> IoId {
         let fits = read.io.bytes() <= self.config.buffer_bytes;
         let in_part = read.from.is_some() && read.io.len != read.wanted.len;
         let memory = if fits && (!self.cache.is_off() || in_part) {

@@ -1,11 +1,11 @@
-//! The end of a read. Its checksums are compared, its bytes go to the client and to RAM, and the
-//! reads that waited for it go on.
+//! The end of a read. The engine compares the checksums, and gives the bytes to the client and to
+//! RAM. Then the reads that waited for this read continue.
 
 use seekless_block::{Extent, Op, PAGE_SECTORS, Sectors};
 use seekless_learn::WindowId;
 
 use super::page_map::{CopyState, HomePage, pages, slots};
-use super::read::{ALONE, FILLS, Join, Read, Waiting};
+use super::read::{ALONE, FILLS, JoinedRead, Read, WaitingRead};
 use crate::format::{PageSum, UNSUMMED};
 use crate::{Engine, Fault, IoId, Memory, MemoryMove, Output, Pending, Sum, SumFor, Target};
 
@@ -208,7 +208,7 @@ impl Engine {
         join.left -= 1;
         join.fault = join.fault.or(result.err());
         if join.left == 0 {
-            let Join { id, fault, .. } = *join;
+            let JoinedRead { id, fault, .. } = *join;
             self.out.push_back(Output::Complete { id, result: fault.map_or(Ok(()), Err) });
             self.joins.remove(read.join as usize);
         }
@@ -283,7 +283,7 @@ impl Engine {
         }
         self.fills.retain(|&f| f != fill);
         let mut at = 0;
-        while let Some(&Waiting { fill: waits_for, id, extent, asked, waits }) =
+        while let Some(&WaitingRead { fill: waits_for, id, extent, asked, waits }) =
             self.waiting.get(at)
         {
             if waits_for == fill {

@@ -1,7 +1,7 @@
 //! The write path. In write-through, each write goes home. In write-back, whole pages go to the
-//! write buffer while it has space (BORG, FAST'09, 4.5); an unaligned or too large write goes home.
-//! A write waits for a write in flight to the same sectors, for a destage of its pages, for memory of
-//! the log's records, and for nothing else.
+//! write buffer while the buffer has space (BORG, FAST'09, 4.5). An unaligned write, and a write
+//! that is too large, go home. A write waits only for a write in flight to the same sectors, for a
+//! destage of its pages, and for memory of the log's records.
 
 use seekless_block::{Duration, Extent, Flags, Op, PAGE_SECTORS, Request, Sectors};
 
@@ -9,7 +9,9 @@ use crate::core::page_map::{CopyState, HomePage};
 use crate::core::read::WAITS;
 use crate::core::write_order::Mark;
 use crate::write_buffer::durability::Waiter;
-use crate::{Asked, Engine, Fault, Memory, MemoryMove, Mode, Output, Pending, RequestId, Target};
+use crate::{
+    Engine, Fault, Memory, MemoryMove, Mode, Output, Pending, RequestId, RequestOrigin, Target,
+};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HomeWrite {
@@ -85,9 +87,9 @@ impl Blocked {
     }
 }
 
-/// Whether the client gives pages back: a discard, or zeroes without reserved space. A loop device
-/// turns both into holes in its file, and does not tell them apart: home gets the zeroes in both
-/// cases.
+/// Whether the client frees pages: by a discard, or by zeroes without reserved space. A loop device
+/// makes a hole in its file for both, so this code cannot distinguish them. Home gets zeroes in
+/// both cases.
 const fn frees(request: &Request) -> bool {
     match request.op {
         Op::Discard => true,
@@ -174,7 +176,7 @@ impl Engine {
         for _ in 0..self.blocked.len() {
             match self.blocked.pop_front() {
                 Some(Blocked { id, request }) if request.op == Op::Read => {
-                    let asked = Asked { flags: request.flags, stream: request.stream };
+                    let asked = RequestOrigin { flags: request.flags, stream: request.stream };
                     self.read(id, request.extent, asked, WAITS);
                 }
                 Some(Blocked { id, request }) => self.write(id, &request),
@@ -183,8 +185,8 @@ impl Engine {
         }
     }
 
-    /// A page of the write buffer cannot go home: writes of a part of this page, which wait for
-    /// that, fail.
+    /// A page of the write buffer cannot go home. Writes of a part of this page wait for its
+    /// destage: these writes fail.
     pub(crate) fn fail_blocked(&mut self, page: HomePage, fault: fn(Extent) -> Fault) {
         let blocked = std::mem::take(&mut self.blocked);
         for waits in blocked {
@@ -215,12 +217,13 @@ impl Engine {
         let write = HomeWrite { id, extent, mark, since, keep, fua, frees, voids };
         let io = self.start(Pending::HomeWrite(write));
         let memory = payload.then_some(Memory::Client { id, offset: Sectors(0) });
-        let asked = Asked { flags: request.flags, stream: request.stream };
+        let asked = RequestOrigin { flags: request.flags, stream: request.stream };
         self.submit(io, Target::Home, request.op, extent, asked, memory);
     }
 
-    /// A write home begins: from here on nobody may use a clean copy or a page in RAM. Dirty copies
-    /// stay: if the write fails, they are the newest bytes. True if it voids entries of the log.
+    /// A write home begins: from now on no read may use a clean copy of these pages, or their bytes
+    /// in RAM. Dirty copies stay: if the write fails, they hold the newest bytes. True if the write
+    /// voids entries of the log.
     pub(super) fn drop_clean_copies(&mut self, extent: Extent) -> bool {
         let mut voids = false;
         if self.copies.count(CopyState::Clean)
@@ -253,7 +256,7 @@ impl Engine {
         }
         let ok = ok && !self.is_forgotten(extent, mark);
         if ok && voids {
-            // No other write to these pages was let through meanwhile: the log's copies are older.
+            // No other write to these pages could start meanwhile: the log's copies are older.
             self.drop_copies(extent, |_| true);
         }
         if ok && keep {
@@ -383,8 +386,8 @@ impl Engine {
         }
     }
 
-    /// RAM keeps a completed write, unless another write to the same page was in flight with it:
-    /// only the device knows which came last.
+    /// RAM keeps the bytes of a completed write, unless another write to the same page was in
+    /// flight at the same time: only the device knows the order of the two writes.
     fn keep_written(&mut self, id: RequestId, extent: Extent, mark: Mark, since: Mark) {
         if extent.bytes() > self.config.buffer_bytes {
             return;

@@ -6,7 +6,7 @@ use seekless_block::{Extent, Flags, Op, PAGE_SECTORS, Request};
 use super::extents::Extents;
 use crate::core::write_order::Mark;
 use crate::write_buffer::durability::Waiter;
-use crate::{Asked, Engine, Fault, Pending, RequestId, Target};
+use crate::{Engine, Fault, Pending, RequestId, RequestOrigin, Target};
 
 /// A write that waits for zeroes beside it.
 #[derive(Clone, Copy, Debug)]
@@ -157,7 +157,7 @@ impl Engine {
         let edges = self.free.edges.insert(edges) as u32;
         for extent in beside {
             let io = self.start(Pending::Edge(edges));
-            let asked = Asked { flags: Flags::NONE, stream: request.stream };
+            let asked = RequestOrigin { flags: Flags::NONE, stream: request.stream };
             self.submit(io, Target::Home, Op::WriteZeroes, extent, asked, None);
         }
         true

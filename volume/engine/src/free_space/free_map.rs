@@ -51,12 +51,12 @@ pub(crate) struct FreeMap {
     /// Regions to be opened, for writes that wait.
     pub(super) to_open: Extents,
     /// The news of the round in progress.
-    pub(super) told: Told,
+    pub(super) told: RoundNews,
 }
 
 /// The news of one round.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct RoundNews {
     pub(super) used: Extents,
     pub(super) freed: Extents,
     pub(super) cleaned: Extents,
@@ -211,7 +211,7 @@ impl FreeMap {
         }
         // Pages that were cleaned without a record are free now.
         self.cleaned.iter().for_each(|part| self.staining.remove(part));
-        self.told = Told {
+        self.told = RoundNews {
             used: std::mem::take(&mut self.used),
             freed: if self.is_overfull() {
                 Extents::default()

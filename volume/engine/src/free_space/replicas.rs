@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::ops::Range;
 
 use seekless_block::{Extent, Lba, PAGE_SECTORS, Sectors};
-use seekless_learn::{Answered, Replica};
+use seekless_learn::{AnsweredReads, Replica};
 
 use crate::core::page_map::{CopyState, HomePage, Slot, slots};
 use crate::format::Geometry;
@@ -93,7 +93,7 @@ pub struct Replicated {
     /// Replicas are requested or being written.
     pub under_way: bool,
     /// The answers to clients' reads.
-    pub answered: Answered,
+    pub answered: AnsweredReads,
 }
 
 #[derive(Debug, Default)]
@@ -253,7 +253,10 @@ impl Engine {
             home: pages(self.free.map.home_pages),
             room: self.geo.capacity(),
             under_way: self.is_replicating(),
-            answered: Answered { home: self.stats.home_reads, replicas: self.free.replicas.reads },
+            answered: AnsweredReads {
+                home: self.stats.home_reads,
+                replicas: self.free.replicas.reads,
+            },
         })
     }
 

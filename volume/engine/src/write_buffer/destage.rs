@@ -50,7 +50,7 @@ pub(crate) struct Destage {
 
 /// Which pages go home.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Which<'a> {
+pub(crate) enum DestagePages<'a> {
     /// Pages that a client waits for.
     Urgent(&'a [HomePage]),
     These(&'a [HomePage]),
@@ -59,7 +59,7 @@ pub(crate) enum Which<'a> {
 
 impl Engine {
     /// A batch of dirty pages; `None` if no page can go now.
-    pub(crate) fn begin_destage(&mut self, which: Which<'_>) -> Option<Destage> {
+    pub(crate) fn begin_destage(&mut self, which: DestagePages<'_>) -> Option<Destage> {
         let most = (pages_in(self.config.stage_bytes) / 2) as usize;
         let mut items = self.to_destage(which, most);
         if items.is_empty() {
@@ -100,7 +100,7 @@ impl Engine {
             singly: false,
             second,
             phase: DestagePhase::Read,
-            urgent: matches!(which, Which::Urgent(_)),
+            urgent: matches!(which, DestagePages::Urgent(_)),
             written: 0,
             spoiled: false,
             tail: self.log.ring.tail,
@@ -110,10 +110,10 @@ impl Engine {
     }
 
     /// Dirty pages and their slots, at most `most`.
-    fn to_destage(&self, which: Which<'_>, most: usize) -> Vec<(HomePage, Slot)> {
+    fn to_destage(&self, which: DestagePages<'_>, most: usize) -> Vec<(HomePage, Slot)> {
         let mut items: Vec<(HomePage, Slot)> = Vec::new();
         match which {
-            Which::Urgent(pages) | Which::These(pages) => {
+            DestagePages::Urgent(pages) | DestagePages::These(pages) => {
                 let dirty = |&page: &HomePage| {
                     let slot = self.copies.find(page)?;
                     (self.copies.state(slot) == CopyState::Dirty).then_some((page, slot))
@@ -123,7 +123,7 @@ impl Engine {
                 items.dedup();
                 items.truncate(most);
             }
-            Which::Oldest => {
+            DestagePages::Oldest => {
                 if self.state.is_draining() && self.copies.any_open() {
                     items.extend(self.written_in_place().take(most));
                 }

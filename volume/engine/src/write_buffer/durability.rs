@@ -11,7 +11,7 @@ use crate::core::page_map::{CopyState, HomePage, Slot, slots};
 use crate::core::write_order::Mark;
 use crate::format::{Content, PageSum, Tombstone};
 use crate::write_buffer::ring::{Ring, Segment};
-use crate::{Asked, Class, Engine, IoId, Mode, Pending, RequestId, Target};
+use crate::{Class, Engine, IoId, Mode, Pending, RequestId, RequestOrigin, Target};
 
 /// Void pages from which on the log learns of them without a client's flush.
 const VOIDS_MOST: usize = 1 << 16;
@@ -178,7 +178,7 @@ impl Sync {
 }
 
 impl Engine {
-    pub(crate) fn flush(&mut self, id: RequestId, asked: Asked) {
+    pub(crate) fn flush(&mut self, id: RequestId, asked: RequestOrigin) {
         let log = self.area_counts()
             && (self.log_in_use()
                 || self.sync.log_dirty
@@ -262,7 +262,15 @@ impl Engine {
         let client =
             waiters.any(|w| matches!(w, Waiter::Flush(_) | Waiter::Write(..) | Waiter::Open));
         let class = if client { Class::Foreground } else { self.class_of_records() };
-        self.submit_as(class, io, target, Op::Flush, Extent::default(), Asked::default(), None);
+        self.submit_as(
+            class,
+            io,
+            target,
+            Op::Flush,
+            Extent::default(),
+            RequestOrigin::default(),
+            None,
+        );
     }
 
     pub(crate) fn sync_home_done(&mut self, ok: bool) {

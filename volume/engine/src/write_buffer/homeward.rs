@@ -6,7 +6,7 @@ use super::TRIES;
 use super::log::Homeward;
 use crate::core::page_map::CopyState;
 use crate::format::Content;
-use crate::{Asked, Engine, Memory, Pending, Target};
+use crate::{Engine, Memory, Pending, RequestOrigin, Target};
 
 impl Engine {
     /// The area refused the front record: its pages go home.
@@ -40,7 +40,7 @@ impl Engine {
     fn send_piece_home(&mut self, piece: Homeward) {
         let io = self.start(Pending::Homeward(piece));
         let (extent, from) = (piece.extent, Some(piece.from));
-        self.submit(io, Target::Home, Op::Write, extent, Asked::default(), from);
+        self.submit(io, Target::Home, Op::Write, extent, RequestOrigin::default(), from);
     }
 
     /// A write of a piece of the front record has ended.

@@ -16,7 +16,9 @@ use seekless_block::{Duration, Extent, Op, Sectors, SimTime};
 
 use crate::core::page_map::{CopyState, HomePage, Slot};
 use crate::format::{Content, Entry, Header, PageSum};
-use crate::{Asked, Class, Engine, Memory, MemoryMove, Mode, Output, Pending, Sum, SumFor, Target};
+use crate::{
+    Class, Engine, Memory, MemoryMove, Mode, Output, Pending, RequestOrigin, Sum, SumFor, Target,
+};
 use log::Record;
 use ring::Segment;
 
@@ -337,7 +339,15 @@ impl Engine {
         self.log.since_checkpoint += 1 + data;
         let memory = Some(Memory::Buffer { index, offset: Sectors(0) });
         let class = if client { Class::Foreground } else { self.class_of_records() };
-        self.submit_as(class, io, Target::Area, Op::Write, extent, Asked::default(), memory);
+        self.submit_as(
+            class,
+            io,
+            Target::Area,
+            Op::Write,
+            extent,
+            RequestOrigin::default(),
+            memory,
+        );
     }
 
     pub(crate) fn record_done(&mut self, number: u64, ok: bool) {

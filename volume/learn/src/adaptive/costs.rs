@@ -4,8 +4,8 @@ use super::brought_with;
 
 /// Weight of the newest read.
 const WEIGHT: f32 = 0.01;
-/// An I/O counts at most this many times the time that is expected of it, or [`SLOW`] if that is
-/// more: a disk that spins up or is reset must not be taken for a slow one.
+/// An I/O counts at most its expected time multiplied by this factor, or [`SLOW`] if that is more.
+/// So a disk that spins up, or is reset, does not count as a slow disk.
 const STALL: f64 = 4.0;
 /// An I/O of a disk with an arm takes at most so long, ms.
 const SLOW: f64 = 50.0;
@@ -15,8 +15,8 @@ const ALONG: f32 = 16.0;
 const LINE: u32 = 500;
 /// Insertions after which older hits count half, if RAM does not have a quarter as many pages.
 const INSERTIONS: f32 = 65_536.0;
-/// Price of a page's space before anything is known, as a share of an access: pages that nobody
-/// uses must not fill a RAM whose pages have not had the time to be used again.
+/// First price of a page's space, as a share of an access, before the policy has measured one.
+/// Unused pages must not fill a RAM whose pages had no time yet to be used again.
 const PRIOR: f32 = 0.05;
 
 /// The time, ms, that an I/O counts if it took `ms` where `expected` was expected.
@@ -38,7 +38,7 @@ pub(crate) struct Costs {
     pub(crate) per_use: f32,
     busy: f64,
     uses: u32,
-    /// What hits on pages close to eviction saved, ms, and insertions into full RAM.
+    /// Disk time that hits on pages close to eviction saved, ms, and insertions into full RAM.
     pub(super) close_saved: f32,
     pub(super) insertions: f32,
     /// Pages of RAM.
@@ -126,7 +126,7 @@ impl Costs {
         self.transfer += WEIGHT * (ms as f32 - pages * self.transfer) / self.along_pages.max(pages);
     }
 
-    /// By how much longer the way to the trail is than the way home, ms.
+    /// The time of an access to the trail minus the time of an access to home, ms.
     pub(crate) const fn way_to_trail(&self) -> f32 {
         let from = &self.access_by[self.last_on_trail as usize];
         from[1] - from[0]
@@ -155,8 +155,8 @@ impl Costs {
         }
     }
 
-    /// A hit on a page that was about to be evicted. It saved an average use; or a transfer, if the
-    /// read for another such page would have brought this one along.
+    /// A hit on a page that was close to eviction. The hit saved the time of an average use. If the
+    /// read for another such page would also have read this page, the hit saved only a transfer.
     pub(crate) fn close_hit(&mut self, page: u64) {
         if self.insertions == 0.0 {
             return;

@@ -1,4 +1,4 @@
-//! What is known of a candidate page at a miss, as one number for each feature: the index of its weight.
+//! The features of a candidate page at a miss. Each feature is one number: the index of its weight.
 
 use super::history::{PageHistory, REGION, Region};
 use super::predictor::WEIGHTS_MOST;
@@ -121,7 +121,7 @@ pub(super) const fn class_of_size(pages: u64) -> u32 {
 
 /// What all pages of a region share.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Around<'a> {
+pub(crate) struct RegionFeatures<'a> {
     pub(crate) region: &'a Region,
     /// Pages that were ever used.
     used: u32,
@@ -133,7 +133,7 @@ pub(crate) struct Around<'a> {
     matches: u32,
 }
 
-impl<'a> Around<'a> {
+impl<'a> RegionFeatures<'a> {
     pub(crate) fn new(region: &'a Region, number: u64, rate: u32, recent: &[u64; 8]) -> Self {
         let used = region.iter().filter(|page| page.last > 0).count() as u32;
         let middle = number * REGION + REGION / 2;
@@ -145,11 +145,11 @@ impl<'a> Around<'a> {
 
 /// What is known of the place of a candidate.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place<'a> {
+pub(crate) struct CandidatePlace<'a> {
     pub(crate) page: u64,
     /// Pages between the trigger and the candidate.
     pub(crate) gap: u64,
-    pub(crate) around: &'a Around<'a>,
+    pub(crate) around: &'a RegionFeatures<'a>,
     /// Whether the page below and the page above are in RAM.
     pub(crate) beside: [bool; 2],
     /// Last uses of the page below and of the page above.
@@ -272,9 +272,13 @@ fn order(last: u32, before: u32) -> u32 {
 
 impl Features {
     /// The features of a candidate. `odds` is what the count table says of its two cells.
-    pub(crate) fn new(c: &TriggerClasses, p: &Place, odds: impl Fn((u16, u16)) -> f32) -> Self {
+    pub(crate) fn new(
+        c: &TriggerClasses,
+        p: &CandidatePlace,
+        odds: impl Fn((u16, u16)) -> f32,
+    ) -> Self {
         let TriggerClasses { of: t, size, run_large, .. } = c;
-        let Around { region, used, rate, near, matches } = *p.around;
+        let RegionFeatures { region, used, rate, near, matches } = *p.around;
         let page = region[(p.page % REGION) as usize];
         let side = u32::from(t.forward);
         let d = distance(p.gap) + 16 * side;

@@ -1,5 +1,6 @@
-//! What a clairvoyant policy knows: the measure of the adaptive policy. The same mechanism, but a page is
-//! worth having if it is read within the next requests, and the trail admits only pages that are read again.
+//! The knowledge of the clairvoyant policy, which is compared with the adaptive policy. The
+//! mechanism is the same, with two differences. A page is worth a read if the next requests read
+//! the page. The trail accepts only pages that are read again.
 
 use rustc_hash::FxHashMap;
 

@@ -1,5 +1,5 @@
-//! Ghosts: pages that were looked at and not read. They are watched for as long as a page stands in RAM, to learn whether reading
-//! them would have saved a miss.
+//! Ghosts: candidate pages that the policy did not read. The policy watches each ghost as long as a
+//! page stays in RAM, to learn whether a read of the ghost would have saved a miss.
 
 use std::collections::VecDeque;
 

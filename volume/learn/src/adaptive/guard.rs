@@ -1,5 +1,6 @@
-//! The guard: keeps the adaptive policy's disk time close to that of the vanilla system, which runs beside it on a model of the
-//! disk. Each day has an account of its own: gains of one day pay for no loss of another.
+//! The guard: keeps the disk time of the adaptive policy close to the disk time of the vanilla
+//! system, which is simulated on a model of the disk. Each day has a separate account: the gain of
+//! a day does not pay for the loss of another day.
 
 use seekless_block::Duration;
 

@@ -20,13 +20,13 @@ pub(crate) struct PageHistory {
     /// Times that a prefetched copy was used, at most 3.
     pub(crate) used: u8,
     /// What became of the last prefetch.
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: PrefetchOutcome,
 }
 
 /// What became of a prefetched page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Outcome {
+pub(crate) enum PrefetchOutcome {
     #[default]
     None,
     Used,

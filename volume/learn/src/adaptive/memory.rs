@@ -1,5 +1,5 @@
-//! What the policy has learned, as bytes: weights, counts and prices. With a limit: the cells that
-//! were seen least are left out first. The uses of single pages are not kept.
+//! The learned data of the policy as bytes: weights, counts and prices. The size has a limit: the
+//! cells with the fewest uses are left out first. The uses of single pages are not saved.
 
 use super::predictor::{Cell, Predictor, STEPS};
 use super::{Adaptive, RATES};
@@ -15,9 +15,9 @@ const TIME_MOST: f32 = 1e6;
 /// Largest sum, of times in ms or of pages.
 const SUM_MOST: f32 = 1e12;
 
-struct Out(Vec<u8>);
+struct StateWriter(Vec<u8>);
 
-impl Out {
+impl StateWriter {
     fn u32(&mut self, n: u32) {
         self.0.extend(n.to_le_bytes());
     }
@@ -120,7 +120,7 @@ impl Adaptive {
     /// The learned data, in at most this number of bytes; nothing if the smallest form does not fit.
     #[must_use]
     pub fn learned(&self, most: usize) -> Vec<u8> {
-        let mut out = Out(MAGIC.to_vec());
+        let mut out = StateWriter(MAGIC.to_vec());
         out.u32(VERSION);
         let costs = &self.costs;
         let prices = [costs.access, costs.transfer, costs.per_use];
@@ -150,8 +150,8 @@ impl Adaptive {
         out.0
     }
 
-    /// Takes what [`Self::learned`] gave. False, and all is as before, if the bytes are not that, or
-    /// are of another version.
+    /// Takes the bytes that [`Self::learned`] returned. Returns false, and changes nothing, if
+    /// these are other bytes, or bytes of another version.
     pub fn learn_again(&mut self, bytes: &[u8]) -> bool {
         let trail = self.trail.as_ref().map_or(0, |trail| trail.outcomes.len() as u32);
         let mut fresh = Self::new(0, 0, trail);

@@ -1,35 +1,37 @@
-//! The adaptive policy. **Learned read-ahead** chooses at each miss how many pages to read before and behind the demanded ones:
-//! as long as the disk time that they are expected to save is more than the disk time that they cost. The **trail** is a ring
-//! of copies in the order of use; a miss goes there where a read of the trail is expected to save more. Both learn from each
-//! prefetched page, once that page was used or was evicted unused.
+//! The adaptive policy. **Learned read-ahead** chooses at each miss how many pages to read before
+//! and behind the demanded pages. A page is read if the disk time that the page will probably save
+//! is more than the disk time that the page costs. The **trail** is a ring of copies in the order
+//! of use. A miss reads the trail if this read will probably save more disk time than a read at
+//! home. Both learn from each prefetched page when the page is used, or is evicted unused.
 //!
-//! Pure: pages, slots and times are arguments. It allocates nothing after its construction, unless more windows than
-//! ever are in flight. A "first use" is a client's read of a page that is not in RAM, or the first read of a prefetched page.
+//! Pure: pages, slots and times are arguments. The policy allocates nothing after its construction,
+//! unless more windows are in flight than ever before. A "first use" is a client's read of a page
+//! that is not in RAM, or the first read of a prefetched page.
 
-mod along;
 mod costs;
 mod features;
 mod foreseen;
 mod ghosts;
 mod guard;
 mod history;
-mod home;
+mod home_reads;
 mod memory;
 mod predictor;
 mod trail;
 mod trail_features;
+mod trail_reads;
 
 use std::ops::Range;
 
-pub use along::TRAIL_WINDOW;
 use costs::Costs;
 pub use costs::without_stall;
 pub use foreseen::Foreseen;
 pub use guard::{DayTimes, Guard};
+pub use trail_reads::TRAIL_WINDOW;
 
-use features::{Around, COARSE, FEATURES, FINE, Features, prior};
+use features::{COARSE, FEATURES, FINE, Features, RegionFeatures, prior};
 use ghosts::Ghosts;
-use history::{History, Outcome, REGION};
+use history::{History, PrefetchOutcome, REGION};
 use predictor::Predictor;
 use trail::Trail;
 
@@ -160,7 +162,7 @@ pub struct Adaptive {
     predictor: Predictor<FEATURES>,
     trail: Option<Trail>,
     ram: Vec<RamPage>,
-    /// By slot of RAM: another prefetched page that was used would have brought this one.
+    /// By slot of RAM: the read of another used, prefetched page would also have read this page.
     covered: Vec<bool>,
     /// The windows that the last miss may take: at home, on the trail.
     home: Window,
@@ -257,13 +259,14 @@ impl Adaptive {
         self.costs.transfer
     }
 
-    /// A search ends where its sum is so much below its maximum, ms.
+    /// A search ends where its sum is below its maximum by this time, ms.
     fn give_up(&self) -> f32 {
         GIVE_UP * (self.costs.transfer + self.costs.pollution())
     }
 
-    /// Each page of a read costs so much beside its transfer, ms. `whole`: pages are read along in one
-    /// read with the demanded ones, so the times of reads must show those of access and transfer.
+    /// Each page of a read costs `ms` beside its transfer. `whole`: one read gets the demanded
+    /// pages and the read-ahead, so the policy must derive access and transfer times from the times
+    /// of such reads.
     pub fn count_pages(&mut self, whole: bool, ms: f32) {
         (self.whole, self.costs.transfer) = (whole, self.costs.transfer + ms);
     }
@@ -300,8 +303,8 @@ impl Adaptive {
         WindowId(id)
     }
 
-    /// A client misses these pages while the policy does not choose what is read. It goes on learning:
-    /// now and then it watches the pages that it could have read along.
+    /// A client misses these pages while the policy does not choose the read. The policy still
+    /// learns: now and then it watches the pages that it could have read ahead.
     pub fn stood_aside(
         &mut self,
         demanded: &Range<u64>,
@@ -370,9 +373,9 @@ impl Adaptive {
         }
     }
 
-    fn around(&self, region: u64) -> Around<'_> {
+    fn around(&self, region: u64) -> RegionFeatures<'_> {
         let rate = self.rate(region * REGION);
-        Around::new(self.history.region(region), region, rate, &self.recent)
+        RegionFeatures::new(self.history.region(region), region, rate, &self.recent)
     }
 
     fn rate(&self, page: u64) -> u32 {
@@ -397,8 +400,8 @@ impl Adaptive {
         self.costs.used();
     }
 
-    /// A page was put into a slot of RAM where it had not been: the page of this number of a window, or a page that a client asked
-    /// for. `full` says that another page was evicted for it.
+    /// A page came into a new slot of RAM: the page with this number in a window, or a page that a
+    /// client requested. `full`: another page was evicted for this page.
     pub fn fill(&mut self, slot: u32, page: u64, from: Option<(WindowId, u32)>, full: bool) {
         self.touch(slot);
         if full {
@@ -519,7 +522,7 @@ impl Adaptive {
         };
         self.counts.used += u64::from(used);
         self.counts.unused += u64::from(!used);
-        let outcome = if used { Outcome::Used } else { Outcome::Unused };
+        let outcome = if used { PrefetchOutcome::Used } else { PrefetchOutcome::Unused };
         if from != NONE {
             let Some(trail) = &mut self.trail else { return };
             trail.predictor.learn(&features, y);

@@ -33,12 +33,12 @@ impl Cell {
 
 /// Counts of outcomes by cell.
 #[derive(Debug)]
-pub(crate) struct Counts {
+pub(crate) struct OutcomeCounts {
     pub(super) coarse: Vec<Cell>,
     pub(super) fine: Vec<Cell>,
 }
 
-impl Counts {
+impl OutcomeCounts {
     fn new(coarse: usize, fine: usize, prior: fn(usize) -> f32) -> Self {
         let coarse = (0..coarse).map(|at| Cell { used: prior(at), all: 8.0 }).collect();
         Self { coarse, fine: vec![Cell::default(); fine] }
@@ -67,7 +67,7 @@ pub(crate) const WEIGHTS_MOST: usize = 1 << 13;
 /// The predictor of candidates with `N` features.
 #[derive(Debug)]
 pub(crate) struct Predictor<const N: usize> {
-    pub(crate) counts: Counts,
+    pub(crate) counts: OutcomeCounts,
     pub(super) weights: Box<[f32; WEIGHTS_MOST]>,
     /// By weight: how often it was learned, as far as [`Self::steps`] goes.
     pub(super) seen: Box<[u16; WEIGHTS_MOST]>,
@@ -82,7 +82,7 @@ impl<const N: usize> Predictor<N> {
     pub(crate) fn new((coarse, fine): (usize, usize), prior: fn(usize) -> f32) -> Self {
         let step = |seen: u16| (0.2 / (1.0 + f32::from(seen)).sqrt()).max(STEP_MIN);
         Self {
-            counts: Counts::new(coarse, fine, prior),
+            counts: OutcomeCounts::new(coarse, fine, prior),
             weights: Box::new([0.0; WEIGHTS_MOST]),
             seen: Box::new([0; WEIGHTS_MOST]),
             steps: Box::new(std::array::from_fn(|seen| step(seen as u16))),

@@ -1,9 +1,9 @@
-//! The trail: a ring of copies in the order of use. It decides which pages are appended, which of several copies is read, and
-//! whether the writing pays.
+//! The trail: a ring of copies in the order of use. This module decides which pages to append,
+//! which of several copies to read, and whether the writes of the trail pay.
 
 use std::collections::VecDeque;
 
-use super::history::Outcome;
+use super::history::PrefetchOutcome;
 use super::predictor::Predictor;
 use super::trail_features::{TRAIL_COARSE, TRAIL_FEATURES, TRAIL_FINE, trail_prior};
 
@@ -18,7 +18,7 @@ const GRANT: f64 = 80.0;
 const ALLOWANCE: f64 = 0.03;
 /// Share of the saving that trail writes may take.
 const SHARE: f64 = 0.5;
-/// Mark of a slot: another page of the trail that was used would have brought it.
+/// Mark of a slot: the read of another used page of the trail would also have read this slot.
 const COVERED: u8 = 1 << 7;
 /// Disk time of clients at which the ledger counts the past half, this time included, ms: an hour.
 /// So the past counts half again each half hour.
@@ -87,7 +87,7 @@ impl Trail {
     }
 
     /// The prefetched copy of a slot was used, or was evicted unused.
-    pub(super) fn came_to(&mut self, slot: u32, outcome: Outcome) {
+    pub(super) fn came_to(&mut self, slot: u32, outcome: PrefetchOutcome) {
         if let Some(at) = self.outcomes.get_mut(slot as usize) {
             *at = outcome as u8;
         }
@@ -95,10 +95,11 @@ impl Trail {
 
     /// A slot holds another copy now.
     pub(super) fn appended(&mut self, slot: u32) {
-        self.came_to(slot, Outcome::None);
+        self.came_to(slot, PrefetchOutcome::None);
     }
 
-    /// The copy of this slot was used: a read of it would have brought those around it.
+    /// The copy of this slot was used: a read of this copy would also have read the copies around
+    /// it.
     pub(super) fn cover(&mut self, slot: u32) {
         let (first, end) = (slot.saturating_sub(2), slot.saturating_add(32));
         let end = (end as usize).min(self.outcomes.len());
@@ -192,7 +193,8 @@ impl Trail {
         may
     }
 
-    /// Which read before this one a read at a slot continues: the reads that one continues, and its place.
+    /// `None` if a read at this slot continues no earlier read. Otherwise the number of reads that
+    /// the earlier read continued.
     pub(super) fn continues(&self, slot: u32) -> Option<u32> {
         let near = |&&(end, _): &&(u32, u32)| slot >= end && slot - end <= CONTINUES;
         self.ends.iter().find(near).map(|&(_, n)| n)

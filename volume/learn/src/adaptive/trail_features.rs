@@ -1,4 +1,5 @@
-//! What is known of a candidate copy of the trail, as one number for each feature: the index of its weight.
+//! The features of a candidate copy of the trail. Each feature is one number: the index of its
+//! weight.
 
 use super::features::{
     AGES, DIFFERENCES, Features, age, class_of_odds, class_of_size, difference, distance, matches,

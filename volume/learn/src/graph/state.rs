@@ -37,7 +37,7 @@ pub enum StateError {
     Version { found: u32 },
     #[error("it should be {expected} bytes long and is {found}")]
     Length { expected: u64, found: u64 },
-    #[error("its checksum does not fit: it is damaged")]
+    #[error("its checksum does not match: it is damaged")]
     Checksum,
     #[error("it holds {0}")]
     Broken(&'static str),
@@ -75,13 +75,13 @@ impl AccessGraph {
         out
     }
 
-    /// The graph that [`Self::encode`] turned into these bytes. It continues as before, with new
+    /// Makes the graph that [`Self::encode`] wrote as these bytes. The graph continues with new
     /// streams and an empty RAM of size `ram`, and keeps about `max_edges` edges.
     ///
     /// # Errors
-    /// If the bytes are foreign, of another version, damaged, or no graph.
+    /// If the bytes are of another program, of another version, damaged, or not a graph.
     pub fn decode(bytes: &[u8], ram: Bytes, max_edges: usize) -> Result<Decoded, StateError> {
-        let mut from = Rest(bytes);
+        let mut from = UnreadBytes(bytes);
         if from.take::<8>() != Some(MAGIC) {
             return Err(StateError::NotOurs);
         }
@@ -117,7 +117,7 @@ impl AccessGraph {
     /// Reads vertices and edges, or says what is wrong with them.
     fn read(
         &mut self,
-        mut from: Rest<'_>,
+        mut from: UnreadBytes<'_>,
         (vertices, edges): (u32, u32),
     ) -> Result<(), &'static str> {
         const SHORT: &str = "fewer numbers than it counts";
@@ -165,9 +165,9 @@ impl AccessGraph {
 
 /// The unread bytes.
 #[derive(Clone, Copy)]
-struct Rest<'a>(&'a [u8]);
+struct UnreadBytes<'a>(&'a [u8]);
 
-impl Rest<'_> {
+impl UnreadBytes<'_> {
     fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (taken, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
@@ -183,11 +183,11 @@ impl Rest<'_> {
     }
 }
 
-/// The body of the fuzz target, here so that a test can replay it: bytes that decode are the bytes
-/// that their graph encodes to.
+/// The body of the fuzz target. It is here so that a test can replay the target's inputs. If bytes
+/// decode to a graph, the graph encodes to the same bytes.
 ///
 /// # Panics
-/// If they are not.
+/// If the encoded bytes differ.
 #[doc(hidden)]
 pub fn check(bytes: &[u8]) {
     if let Ok(Decoded { mut graph, since_aged }) = AccessGraph::decode(bytes, Bytes(0), 64) {

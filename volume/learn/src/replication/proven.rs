@@ -5,7 +5,7 @@
 use rustc_hash::FxHashSet;
 use seekless_block::{Extent, Lba, PAGE_SECTORS};
 
-use super::{APART, Answered, COUNTED, RISKED, Replication, TIMES, starts};
+use super::{APART, AnsweredReads, COUNTED, RISKED, Replication, TIMES, starts};
 
 impl Replication {
     pub(super) fn sight(&mut self, extent: Extent) {
@@ -34,7 +34,7 @@ impl Replication {
 
     /// Reads answered by RAM, and reads that continue the last one, neither cost nor save an
     /// access.
-    pub(super) fn earn(&mut self, answered: Answered) {
+    pub(super) fn earn(&mut self, answered: AnsweredReads) {
         let before = std::mem::replace(&mut self.answered, answered);
         let saved = answered.replicas.saturating_sub(before.replicas);
         let accesses = answered.home.saturating_sub(before.home) + saved;

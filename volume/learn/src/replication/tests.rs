@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use seekless_block::SimTime;
 
 const MIB: u64 = 1 << 11;
-const NONE: Answered = Answered { home: 0, replicas: 0 };
+const NONE: AnsweredReads = AnsweredReads { home: 0, replicas: 0 };
 
 fn config() -> ReplicationConfig {
     let region = Sectors(MIB);
@@ -163,10 +163,10 @@ fn what_goes_on_where_the_last_read_ended_is_no_access_and_saves_none() {
     let price = ReplicationConfig::PAYS;
     let mut planner = Replication::new(ReplicationConfig { price, ..config() });
     (0..1000).for_each(|i| read(&mut planner, 10 * MIB + i * 8, 1));
-    planner.plan([], |_| false, Answered { home: 200, replicas: 800 });
+    planner.plan([], |_| false, AnsweredReads { home: 200, replicas: 800 });
     assert!((planner.purse - RISKED - 0.5).abs() < 1e-9, "one run: {}", planner.purse);
     (0..1000).for_each(|i| read(&mut planner, i * 16, 1));
-    planner.plan([], |_| false, Answered { home: 300, replicas: 900 });
+    planner.plan([], |_| false, AnsweredReads { home: 300, replicas: 900 });
     let expected = 201.0 * RISKED + 101.0 / 2.0;
     assert!((planner.purse - expected).abs() < 1e-9, "RAM answered 800: {}", planner.purse);
 }

@@ -1,5 +1,6 @@
-//! The growth of a group: the vertex most connected to the group joins it, at the end if the group
-//! leads to the vertex, at the front if the vertex leads to the group (BORG, FAST'09, 4.3).
+//! The growth of a group (BORG, FAST'09, 4.3). The vertex with most weight of edges to the group
+//! joins the group. The vertex joins at the end if the edges lead from the group to the vertex, and
+//! at the front if they lead from the vertex to the group.
 //!
 //! The paper finds each next vertex by a scan, O(n^2). A heap that keeps stale entries makes the
 //! same choice in O(m log m) for m edges.

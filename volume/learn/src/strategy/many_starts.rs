@@ -1,8 +1,8 @@
 //! "A distributed layout algorithm can be designed which uses many starting points for building the
-//! layout" (BORG, FAST'09, 7). Every vertex starts as a chain of its own. Edges are taken from the
-//! heaviest on: an edge joins the chain at whose end it leaves to the chain at whose start it comes
-//! in. Pettis and Hansen lay out code in this way (PLDI'90, 4.1). The chains with most reads for
-//! their size come first.
+//! layout" (BORG, FAST'09, 7). Every vertex starts as a separate chain. The planner takes edges in
+//! the order of their weight, heaviest first. If an edge leaves the last vertex of a chain and
+//! enters the first vertex of another chain, the two chains become one. Pettis and Hansen lay out
+//! code in this way (PLDI'90, 4.1). The chains with most reads for their size come first.
 
 use std::cmp::Reverse;
 

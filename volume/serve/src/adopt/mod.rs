@@ -1,8 +1,8 @@
-//! Adoption: a disk in use gets an area beside it, and units of systemd that serve it from now on
-//! and after each start; and release, which puts everything back.
+//! Adoption and release. Adoption gives a disk in use an area on another file or device, and
+//! systemd units that serve the disk now and after each start of the machine. Release removes both.
 //!
-//! A record of all that adoption makes is written first. Whatever interrupts an adoption, release
-//! undoes what the record names.
+//! Adoption first writes a record of everything that it will make. If an adoption is interrupted,
+//! release undoes all that the record names.
 
 mod fstab;
 mod record;
@@ -18,7 +18,7 @@ use seekless_engine::Mode;
 use seekless_host::mounts::mounts;
 use seekless_host::{HostError, Opened, quoted, signature};
 
-use crate::area::{self, At, MakeOptions, Share};
+use crate::area::{self, AreaPlacement, MakeOptions, Share};
 use crate::backend::{guard, identity};
 use crate::builder::usual_trail;
 use crate::control::{AdministerError, Administered, state_of};
@@ -124,7 +124,7 @@ pub fn plan(options: &AdoptOptions) -> Result<Adoption, AdoptError> {
         [line] => Some(line.clone()),
         _ => {
             let why = format!(
-                "{} lines of /etc/fstab mount it; leave one of them, which adoption takes over",
+                "{} lines of /etc/fstab mount it; keep one of them, which adoption then replaces",
                 lines.len()
             );
             return Err(refused(&options.backing, why));
@@ -194,7 +194,7 @@ impl Adoption {
         let Record { name, backing, area, mount, fstab, .. } = &self.record;
         let backing = backing.display();
         let mounts = mount.as_ref().map_or_else(
-            || format!("nothing; `mount /run/seekless/{name}/device DIR` does"),
+            || format!("nothing; to mount it: `mount /run/seekless/{name}/device DIR`"),
             |m| {
                 let instead = if fstab.is_some() {
                     ", in place of the line in /etc/fstab, without fsck"
@@ -252,7 +252,7 @@ impl Adoption {
     fn steps(&self) -> Result<Remaining, AdoptError> {
         let Record { backing, area, .. } = &self.record;
         let options = MakeOptions {
-            at: At::Beside(area.clone()),
+            at: AreaPlacement::Beside(area.clone()),
             size: self.size,
             write_buffer_percent: WRITE_BUFFER_PERCENT,
             replicas: None,
@@ -272,7 +272,7 @@ impl Adoption {
         self.systemd.start(&self.record)?;
         let state = state_of(backing, Some(area))?;
         if !state.served {
-            let why = "its unit has started, but no server answers; `systemctl status` and `journalctl` name the reason";
+            let why = "its unit has started, but no server answers; for the reason see `systemctl status` and `journalctl`";
             return Err(refused(backing, why));
         }
         Ok(Remaining::new())
@@ -299,8 +299,8 @@ pub fn plan_release(what: &Path, root: &Path) -> Result<String, AdoptError> {
     Ok(text)
 }
 
-/// Ends an adoption, named by its disk or its name: stops the units, writes all data home, removes
-/// the area and the units, and puts /etc/fstab back. Returns the disk.
+/// Ends the adoption of this disk, or with this name: stops the units, writes all data home,
+/// removes the area and the units, and restores /etc/fstab. Returns the disk.
 pub fn release(what: &Path, root: &Path) -> Result<PathBuf, AdoptError> {
     let systemd = Systemd::of(root)?;
     let record = Record::named(root, what)?;
@@ -437,7 +437,7 @@ fn unmount_first(error: HostError, path: &Path) -> AdoptError {
             let number = (rustix::fs::major(number), rustix::fs::minor(number));
             let mut mounts = mounts().unwrap_or_default().into_iter();
             let what = mounts.find(|m| m.device == number).map_or_else(
-                || "end that use, then adopt it".to_owned(),
+                || "end this use, then adopt the disk".to_owned(),
                 |mount| {
                     let dir = quoted(&mount.point.to_string_lossy());
                     format!("`umount {dir}`, then adopt it with --mount {dir}")

@@ -230,7 +230,9 @@ impl Record {
             .map(|r| format!("{} ({})", r.name, r.backing.display()))
             .collect();
         let known = if known.is_empty() { "nothing".to_owned() } else { known.join(", ") };
-        let why = format!("is not adopted, and {known} is; name an adopted disk, or its name");
+        let why = format!(
+            "is not adopted; adopted now: {known}; name an adopted disk, or the name of its units"
+        );
         Err(refused(what, why))
     }
 }

@@ -51,7 +51,10 @@ impl Mounted {
         entry.map_or(Ok(()), Entry::check)?;
         check_path(dir)?;
         if dir == Path::new("/") {
-            return Err(refused(dir, "cannot be mounted by a server that starts from it"));
+            return Err(refused(
+                dir,
+                "cannot be mounted by seekless: the server itself starts from this directory",
+            ));
         }
         if dir.exists() && !dir.is_dir() {
             return Err(refused(dir, "is no folder; name a folder to mount on"));
@@ -94,7 +97,7 @@ pub(super) fn check_name(name: &str) -> Result<(), AdoptError> {
     if good && !name.starts_with(['.', '-']) {
         return Ok(());
     }
-    let why = "is no name for an adoption: give letters, digits, '.', '_' and '-', at most 64";
+    let why = "cannot be the name of an adoption: use at most 64 letters, digits, '.', '_' and '-'";
     Err(refused(Path::new(name), why))
 }
 

@@ -115,7 +115,7 @@ impl Store {
             None => match &home {
                 Home::Here(opened) => Lasting::inside(opened, all, &first, backing),
                 Home::Elsewhere(_) => {
-                    let why = "begins with a page of seekless: it is an area, or has one within itself, which is served where it is a file or device; nothing was changed";
+                    let why = "begins with a page of seekless: it is an area, or contains one; serve it on the machine where it is a file or device; nothing was changed";
                     let guard = guard::of_page(&first);
                     Err(guard.map_or_else(|| refused(backing, why), |p| guarded_by(backing, &p)))
                 }
@@ -325,8 +325,9 @@ impl Lasting {
         Ok(())
     }
 
-    /// After a kill, the last writes may be only in the host's memory. After a failed flush, they are
-    /// there and never reach the area: what is read from now on is what a power cut leaves.
+    /// After a kill, the last writes may be only in the host's memory. If a flush failed, these
+    /// bytes stay in memory and never reach the area. From now on, reads return the bytes that a
+    /// power cut would leave.
     fn ask_the_medium(&mut self) -> Result<(), ServeError> {
         self.area.flush().map_err(|e| failed(&self.place)(e.into()))?;
         self.area.forget_cached();
@@ -419,7 +420,7 @@ fn superblock_inside(
     match Superblock::decode(first) {
         Ok(s) if !s.inside => {
             let why = format!(
-                "is an area, made for '{}': name that one, and this as its --area",
+                "is an area, made for '{}': name that disk, and give this area as --area",
                 s.label.as_str()
             );
             Err(refused(backing, why))
@@ -464,7 +465,7 @@ mod tests {
     use seekless_engine::Mode;
 
     use super::*;
-    use crate::area::{At, MakeOptions, Share, make};
+    use crate::area::{AreaPlacement, MakeOptions, Share, make};
 
     /// Linux reports an error of write-back once to each open file description: what shares one could
     /// take the report of another.
@@ -475,7 +476,8 @@ mod tests {
         for (name, inside) in [("inside", true), ("beside", false)] {
             let (backing, area) = (dir.join(name), dir.join("area"));
             std::fs::File::create(&backing).unwrap().set_len(64 << 20).unwrap();
-            let at = if inside { At::Middle } else { At::Beside(area.clone()) };
+            let at =
+                if inside { AreaPlacement::Middle } else { AreaPlacement::Beside(area.clone()) };
             let options = MakeOptions {
                 at,
                 size: Some(Share::Bytes(Bytes(16 << 20))),

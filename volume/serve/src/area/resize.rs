@@ -19,8 +19,9 @@ use crate::error::ServeError;
 /// Divides the area again for the current sizes of its home and its place; its copies are dropped.
 /// An area inside its device keeps its size, because another size would move home.
 ///
-/// Home must hold all newest data, before and after. The superblocks are erased first: a crash
-/// before the new ones are written leaves no area, and `make` makes another.
+/// Home must hold all newest data before the call, and holds all newest data after the call. The
+/// function erases the superblocks first. A crash before the new superblocks are written leaves no
+/// area: `make` can then make a new area.
 ///
 /// # Errors
 /// The area was not drained and detached, has no space in the new size, or cannot be written.
@@ -32,7 +33,7 @@ pub fn resize(
     let lasting = open(backing, area, true)?;
     let s = &lasting.superblock;
     if s.flags.contains(AreaFlags::DIRTY) || !s.flags.contains(AreaFlags::CLEAN) {
-        let why = "is not drained and detached: the area may hold the only copy of something; nothing was changed";
+        let why = "is not drained and detached: the area may hold the only copy of some data; nothing was changed";
         return Err(refused(&lasting.place, why));
     }
     if !matches!(lasting.guard, Ok(Standing::Down | Standing::Nowhere)) {
@@ -74,7 +75,7 @@ fn resize_inside(
     let Lasting { area: mut disk, superblock: before, backing, .. } = lasting;
     let area = before.area_size;
     if size.is_some_and(|b| b != area.bytes()) {
-        let why = "an area within its device keeps its size, since another would move the volume's data; nothing was changed";
+        let why = "an area within its device keeps its size: another size would move the volume's data; nothing was changed";
         return Err(refused(&backing, why));
     }
     let head = if before.area_at.0 == 0 { 0 } else { HEAD.0 };

@@ -7,7 +7,7 @@ use seekless_block::{Duration, Energy, Extent, Lba, Sectors, SimTime};
 use seekless_disk::{Command, Completion, Drive, Usage};
 use seekless_engine::{Class, Io, IoId, Target};
 
-use super::lateness::{Late, Lateness};
+use super::lateness::{Lateness, LatenessCounts};
 use crate::builder::Emulation;
 use crate::error::ServeError;
 
@@ -76,7 +76,7 @@ pub(crate) struct Emulated {
     path: Vec<HeadSample>,
     path_max: usize,
     running: Vec<Running>,
-    late: Late,
+    late: LatenessCounts,
 }
 
 /// State of an I/O, by its number.
@@ -114,7 +114,7 @@ impl Emulated {
             path: Vec::with_capacity(path_max.min(1 << 20)),
             path_max,
             running: Vec::new(),
-            late: Late::new(),
+            late: LatenessCounts::new(),
         })
     }
 
@@ -201,7 +201,7 @@ impl Emulated {
     /// Resets the counters.
     pub(crate) fn reset(&mut self, now: SimTime) {
         self.stats = DiskStats::default();
-        self.late = Late::new();
+        self.late = LatenessCounts::new();
         self.since = now;
         self.usage_before = self.drive.usage(now);
         self.path.clear();

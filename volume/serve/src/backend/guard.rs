@@ -1,7 +1,7 @@
-//! The guard: keeps a bare disk from being mounted while its newest data is in an area elsewhere.
-//! Home's two ends move to the guard region behind the area; pages that belong to no file system
-//! replace them. The order of writes leaves, after a power cut at any moment, either home as it was
-//! or everything needed to restore it; see docs/changing/on-disk-format.md.
+//! The guard: prevents a mount of the bare disk while its newest data are in an area elsewhere. The
+//! guard moves the two ends of home to the guard region behind the area. Pages that belong to no
+//! file system replace these ends. After a power cut at any moment, home is either as before, or
+//! can be restored: the order of writes guarantees this. See docs/changing/on-disk-format.md.
 
 use std::ops::Range;
 
@@ -81,7 +81,7 @@ pub(crate) struct HalfUp {
 
 /// Contents of home's ends, in sectors.
 #[derive(Clone, Copy, Debug, Default)]
-struct Ends {
+struct EndContents {
     guard: usize,
     region: usize,
     other: usize,
@@ -101,7 +101,7 @@ fn older<T>(page: &GuardPage) -> Result<T, GuardError> {
     wrong(
         true,
         format!(
-            "the disk carries guard {} of this area, which the area does not know: it is an older copy of the area; name the newest copy, which has the disk's newest data",
+            "the disk carries guard {} of this area, and the area does not know this guard: it is an older copy of the area; name the newest copy, which has the disk's newest data",
             page.generation
         ),
     )
@@ -274,7 +274,7 @@ impl Guard<'_> {
         &mut self,
         header: &GuardHeader,
         region: Option<&[u8]>,
-    ) -> Result<Ends, DeviceError> {
+    ) -> Result<EndContents, DeviceError> {
         let home = self.read_home()?;
         // The rest of the first page may be another's already: only its first sector is read.
         let named = GuardPage::area_generation_in(&home);
@@ -283,7 +283,7 @@ impl Guard<'_> {
         let guards: Vec<_> = (OLDEST..=VERSION)
             .map(|v| GuardPage::all_of_version(v, keys.0, keys.1, keys.2, named))
             .collect();
-        let mut found = Ends::default();
+        let mut found = EndContents::default();
         for (i, sector) in home.chunks_exact(SECTOR).enumerate() {
             let range = i * SECTOR..(i + 1) * SECTOR;
             let is = |bytes: &[u8]| bytes.get(range.clone()) == Some(sector);
@@ -312,7 +312,7 @@ impl Guard<'_> {
                 return match self.first()? {
                     Some(page) if page.uuid == self.uuid => wrong(
                         false,
-                        "the disk carries the guard of this area, and the area's guard region is gone; where its file was cut grow it back, then run `seekless volume repair`",
+                        "the disk carries the guard of this area, and the area's guard region is gone; if the area's file was cut, extend it to its former size, then run `seekless volume repair`",
                     ),
                     Some(page) => self.of_another(&page),
                     None => Ok(Standing::Nowhere),
@@ -536,8 +536,10 @@ impl Guard<'_> {
             let region = region_bytes(self.region)?;
             let found = self.compare(&header, Some(&region))?;
             (header.state, header.sum) = match found {
-                Ends { region: 0, other: 0, .. } => (GuardState::Up, 0),
-                Ends { other: 0, .. } => (GuardState::Between, crc_fast::crc32_iscsi(&region)),
+                EndContents { region: 0, other: 0, .. } => (GuardState::Up, 0),
+                EndContents { other: 0, .. } => {
+                    (GuardState::Between, crc_fast::crc32_iscsi(&region))
+                }
                 _ => return wrong(true, BOTH_DAMAGED),
             };
         } else if home.windows(GUARD_WORDS.len()).any(|w| w == GUARD_WORDS) {

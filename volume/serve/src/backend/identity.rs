@@ -1,5 +1,5 @@
-//! Identity of a home: it is the one for which an area was made, and nobody has written it since.
-//! Only reads.
+//! Identity of a home: checks that an area was made for this home, and that no program has written
+//! the home since then. This module only reads.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -15,8 +15,9 @@ use super::remote::NbdUri;
 /// A file system's clock may not distinguish two writes within this time.
 const TICK: Duration = Duration::from_millis(20);
 
-/// The name of home in its area: of a device, its permanent name; of a file, its inode number and
-/// name, of which one may change; of an export of another server, its address.
+/// The name of home that its area stores. For a device this is its permanent name. For a file this
+/// is its inode number and its name, of which one may change. For an export of another server this
+/// is its address.
 pub(crate) fn label(path: &Path) -> String {
     if let Some(Ok(NbdUri { address, export, .. })) = NbdUri::in_path(path) {
         let name = format!("{address} {export}");

@@ -21,14 +21,14 @@ pub struct Lateness {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Late {
+pub(crate) struct LatenessCounts {
     counts: Vec<u64>,
     total: u64,
     max: u64,
     sum: Duration,
 }
 
-impl Late {
+impl LatenessCounts {
     pub(crate) fn new() -> Self {
         Self { counts: vec![0; BUCKETS], total: 0, max: 0, sum: Duration::ZERO }
     }
@@ -86,7 +86,7 @@ mod tests {
         fn quantiles_are_those_of_the_sorted_values(
             values in prop::collection::vec((0u32..64, any::<u64>()).prop_map(|(s, v)| v >> s), 1..300),
         ) {
-            let mut late = Late::new();
+            let mut late = LatenessCounts::new();
             values.iter().for_each(|&v| late.add(Duration::from_nanos(v)));
             let mut sorted = values;
             sorted.sort_unstable();
@@ -108,6 +108,6 @@ mod tests {
             assert!(bucket(ns) < BUCKETS && largest(bucket(ns)) >= ns, "{ns}");
         }
         assert_eq!(largest(BUCKETS - 1), u64::MAX);
-        assert_eq!(Late::new().summary(), Lateness::default());
+        assert_eq!(LatenessCounts::new().summary(), Lateness::default());
     }
 }

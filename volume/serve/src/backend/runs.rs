@@ -12,7 +12,7 @@ pub(crate) enum Side {
 
 /// A piece of a request: its bytes `from .. from + len` are at `at ..` of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Piece {
+pub(crate) struct RequestPiece {
     pub(crate) side: Side,
     pub(crate) at: u64,
     pub(crate) from: u64,
@@ -21,7 +21,7 @@ pub(crate) struct Piece {
 
 /// `len` bytes `from ..` of the volume are at `at ..` of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Run {
+struct BackingRun {
     side: Side,
     from: u64,
     at: u64,
@@ -29,7 +29,7 @@ struct Run {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Runs(Vec<Run>);
+pub(crate) struct Runs(Vec<BackingRun>);
 
 impl Runs {
     /// A whole file of any length.
@@ -54,7 +54,7 @@ impl Runs {
     fn of(parts: impl IntoIterator<Item = (Side, u64, u64)>) -> Self {
         let mut from = 0;
         let runs = parts.into_iter().filter(|(.., len)| *len > 0).map(|(side, at, len)| {
-            let run = Run { side, from, at, len };
+            let run = BackingRun { side, from, at, len };
             from += len;
             run
         });
@@ -74,11 +74,11 @@ impl Runs {
     }
 
     /// The pieces of a byte range; bytes past the end have none.
-    pub(crate) fn pieces(&self, at: u64, len: u64) -> impl Iterator<Item = Piece> + '_ {
+    pub(crate) fn pieces(&self, at: u64, len: u64) -> impl Iterator<Item = RequestPiece> + '_ {
         let end = at.saturating_add(len);
         self.0.iter().filter_map(move |run| {
             let (first, past) = (at.max(run.from), end.min(run.from.saturating_add(run.len)));
-            (first < past).then(|| Piece {
+            (first < past).then(|| RequestPiece {
                 side: run.side,
                 at: run.at + (first - run.from),
                 from: first - at,

@@ -62,7 +62,7 @@ pub(crate) enum Work {
 
 /// A job that ended.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct EndedJob {
     pub(crate) name: JobName,
     pub(crate) result: Result<(), Errno>,
     pub(crate) buf: Vec<u8>,
@@ -73,7 +73,7 @@ pub(crate) struct Ended {
 #[derive(Debug)]
 pub(crate) struct Workers {
     queues: Vec<(Sender<Job>, usize)>,
-    ended: Receiver<(usize, Ended)>,
+    ended: Receiver<(usize, EndedJob)>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -122,7 +122,7 @@ impl Workers {
     }
 
     /// The next job that ended.
-    pub(crate) fn ended(&mut self) -> Option<Ended> {
+    pub(crate) fn ended(&mut self) -> Option<EndedJob> {
         let (index, ended) = self.ended.try_recv().ok()?;
         if let Some((_, waiting)) = self.queues.get_mut(index) {
             *waiting -= 1;
@@ -146,7 +146,7 @@ pub(crate) fn ring(bell: &OwnedFd) {
     let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
 }
 
-fn carry_out(files: &Files, mut job: Job) -> Ended {
+fn carry_out(files: &Files, mut job: Job) -> EndedJob {
     let range = job.from..job.from.saturating_add(job.len as usize);
     let mut runs = Vec::new();
     let result = match job.work {
@@ -175,5 +175,5 @@ fn carry_out(files: &Files, mut job: Job) -> Ended {
             Ok(())
         }
     };
-    Ended { name: job.name, result: result.map_err(errno_of), buf: job.buf, runs }
+    EndedJob { name: job.name, result: result.map_err(errno_of), buf: job.buf, runs }
 }

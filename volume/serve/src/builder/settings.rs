@@ -7,7 +7,7 @@ use seekless_learn::{Policy, PolicyName};
 
 use super::{Backing, Builder, MOUNTED_STAGE, MemoryBound};
 use crate::error::ServeError;
-use crate::share::{Needs, Shares};
+use crate::memory_shares::{Needs, Shares};
 
 impl Builder {
     /// The engine's settings, once capacity and area are known, and the share of each part of the

@@ -27,7 +27,8 @@ pub struct BlockDevice {
     pub disk_sectors: u64,
     /// The kernel's sequence number of the attached disk, unique until reboot; 0 before Linux 5.15.
     pub(crate) sequence: u64,
-    /// True if it queues requests for a driver; false if it maps them to other devices.
+    /// True if this device queues requests for a driver; false if this device maps requests to
+    /// other devices.
     pub(super) has_queue: bool,
 }
 

@@ -4,7 +4,7 @@
 use seekless_host::tracing::{Entries, PageLayout, check_entries, common_type};
 
 use super::format::EventLayout;
-use super::recorder::{Decoder, What};
+use super::recorder::{BlockEventKind, Decoder};
 
 /// Page and event as described by Linux 6.18 on x86-64.
 pub(super) const PAGE: &str = "\
@@ -33,7 +33,7 @@ pub(super) fn decoder(page: &str, event: &str) -> Result<Decoder, String> {
     Ok(Decoder {
         page: PageLayout::parse(page)?,
         common_type: common_type(event)?,
-        events: vec![(What::Queue, EventLayout::parse(event)?)],
+        events: vec![(BlockEventKind::Queue, EventLayout::parse(event)?)],
         dev: 7 << 20,
     })
 }

@@ -14,7 +14,7 @@ const WAIT_NS: u64 = 60_000_000_000;
 /// Requests under way.
 #[derive(Debug, Default)]
 pub(super) struct Issued {
-    held: VecDeque<Held>,
+    held: VecDeque<HeldEvent>,
     /// Number of the first request in `held`.
     first: u64,
     /// Numbers of open requests by first sector and length; the earliest first.
@@ -23,13 +23,13 @@ pub(super) struct Issued {
 }
 
 #[derive(Debug)]
-struct Held {
+struct HeldEvent {
     event: Event,
-    state: State,
+    state: IssuedState,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum IssuedState {
     /// Given to the driver at this time.
     Since(u64),
     /// Returned by the driver, which will get it again.
@@ -43,18 +43,18 @@ impl Issued {
     pub(super) fn issue(&mut self, event: Event) {
         self.latest = self.latest.max(event.time);
         if let Some(number) = self.find(&event, true) {
-            self.at(number).state = State::Since(event.time);
+            self.at(number).state = IssuedState::Since(event.time);
             return;
         }
         let number = self.first + self.held.len() as u64;
         self.open.entry(key(&event)).or_default().push_back(number);
-        self.held.push_back(Held { event, state: State::Since(event.time) });
+        self.held.push_back(HeldEvent { event, state: IssuedState::Since(event.time) });
     }
 
     /// The driver returned a request, without space for it.
     pub(super) fn requeue(&mut self, event: &Event) {
         if let Some(number) = self.find(event, false) {
-            self.at(number).state = State::Back;
+            self.at(number).state = IssuedState::Back;
         }
     }
 
@@ -63,8 +63,8 @@ impl Issued {
         self.latest = self.latest.max(event.time);
         let Some(number) = self.find(event, false) else { return };
         let held = self.at(number);
-        if let State::Since(start) = held.state {
-            held.state = State::Took(event.time.saturating_sub(start));
+        if let IssuedState::Since(start) = held.state {
+            held.state = IssuedState::Took(event.time.saturating_sub(start));
         }
         self.close(key(event), number);
     }
@@ -73,7 +73,7 @@ impl Issued {
     /// nanoseconds from the last issue to the completion.
     pub(super) fn next(&mut self, all: bool) -> Option<(Event, Option<u64>)> {
         let head = self.held.front()?;
-        let took = if let State::Took(ns) = head.state { Some(ns) } else { None };
+        let took = if let IssuedState::Took(ns) = head.state { Some(ns) } else { None };
         let old = self.latest.saturating_sub(head.event.time) > WAIT_NS;
         if took.is_none() && !all && !old && self.held.len() <= HELD_MAX {
             return None;
@@ -90,10 +90,10 @@ impl Issued {
     fn find(&self, event: &Event, back: bool) -> Option<u64> {
         let numbers = self.open.get(&key(event))?;
         let state = |n: u64| self.held[(n - self.first) as usize].state;
-        numbers.iter().copied().find(|&n| (state(n) == State::Back) == back)
+        numbers.iter().copied().find(|&n| (state(n) == IssuedState::Back) == back)
     }
 
-    fn at(&mut self, number: u64) -> &mut Held {
+    fn at(&mut self, number: u64) -> &mut HeldEvent {
         &mut self.held[(number - self.first) as usize]
     }
 

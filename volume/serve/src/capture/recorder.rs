@@ -51,14 +51,14 @@ pub(super) struct Event {
     pub(super) sector: u64,
     pub(super) sectors: u32,
     pub(super) pid: u32,
-    pub(super) what: What,
+    pub(super) what: BlockEventKind,
     pub(super) kind: [u8; LETTERS],
     pub(super) command: [u8; COMMAND],
 }
 
 /// The kind of event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum BlockEventKind {
     #[default]
     Queue,
     Issue,
@@ -66,7 +66,7 @@ pub(super) enum What {
     Complete,
 }
 
-impl What {
+impl BlockEventKind {
     const fn name(self) -> &'static str {
         match self {
             Self::Queue => "block_bio_queue",
@@ -87,7 +87,7 @@ impl What {
 pub(super) struct Decoder {
     pub(super) page: PageLayout,
     pub(super) common_type: Field,
-    pub(super) events: Vec<(What, EventLayout)>,
+    pub(super) events: Vec<(BlockEventKind, EventLayout)>,
     /// Keeps only events of this device; the kernel filters too.
     pub(super) dev: u64,
 }
@@ -173,10 +173,10 @@ impl Recorder {
         let mut instance = Instance::new()?;
         let page = instance.describe("events/header_page", PageLayout::parse)?;
         instance.describe("events/header_event", check_entries)?;
-        let wanted: &[What] = if config.issued {
-            &[What::Issue, What::Requeue, What::Complete]
+        let wanted: &[BlockEventKind] = if config.issued {
+            &[BlockEventKind::Issue, BlockEventKind::Requeue, BlockEventKind::Complete]
         } else {
-            &[What::Queue]
+            &[BlockEventKind::Queue]
         };
         let common_type = instance.describe(&wanted[0].path("format"), common_type)?;
         let mut events = Vec::new();
@@ -303,8 +303,8 @@ impl Recorder {
                 self.missed += missed;
                 pages += 1;
                 if pages >= self.pages_max {
-                    // This CPU fills its buffer as fast as it is read: later events of other CPUs
-                    // wait for its next pages.
+                    // This CPU writes its buffer as fast as the recorder reads. Later events of
+                    // other CPUs wait for the next pages of this CPU.
                     let last = self.pending[before..].last();
                     horizon = horizon.min(last.map_or(0, |e| e.time));
                     break;
@@ -321,9 +321,9 @@ impl Recorder {
         let n = self.pending.partition_point(|e| e.time < horizon);
         for event in self.pending.drain(..n) {
             match (&mut self.issued, event.what) {
-                (Some(issued), What::Issue) => issued.issue(event),
-                (Some(issued), What::Requeue) => issued.requeue(&event),
-                (Some(issued), What::Complete) => issued.complete(&event),
+                (Some(issued), BlockEventKind::Issue) => issued.issue(event),
+                (Some(issued), BlockEventKind::Requeue) => issued.requeue(&event),
+                (Some(issued), BlockEventKind::Complete) => issued.complete(&event),
                 _ => self.ready.extend(record(&mut self.collector, &self.device, &event, None)),
             }
         }
@@ -362,13 +362,13 @@ fn record(
 /// The kernel's filter: leaves out other devices, other partitions, and requests of this thread.
 /// Events have the disk's number and sectors of the whole disk. A flush has no sectors and belongs
 /// to the disk.
-fn filter(device: &BlockDevice, what: What) -> String {
+fn filter(device: &BlockDevice, what: BlockEventKind) -> String {
     let mut filter = format!("dev == {}", device.kernel_number());
     if let Some(part) = device.partition {
         let (start, end) = (part.start.0, part.end().0);
         filter += &format!(" && ((sector >= {start} && sector < {end}) || nr_sector == 0)");
     }
-    if what != What::Complete {
+    if what != BlockEventKind::Complete {
         filter += &format!(" && common_pid != {}", gettid().as_raw_nonzero());
     }
     filter
@@ -462,11 +462,11 @@ mod tests {
             sequence: 1,
             has_queue: true,
         };
-        assert_eq!(filter(&device, What::Complete), "dev == 8388624");
+        assert_eq!(filter(&device, BlockEventKind::Complete), "dev == 8388624");
         device.partition = Some(seekless_block::Extent::new(2048, 100));
         let part = "dev == 8388624 && ((sector >= 2048 && sector < 2148) || nr_sector == 0)";
-        assert_eq!(filter(&device, What::Complete), part);
+        assert_eq!(filter(&device, BlockEventKind::Complete), part);
         let own = format!("{part} && common_pid != {}", gettid().as_raw_nonzero());
-        assert_eq!(filter(&device, What::Queue), own);
+        assert_eq!(filter(&device, BlockEventKind::Queue), own);
     }
 }

@@ -13,8 +13,8 @@ use crate::backend::files::{Disk, Files};
 use crate::backend::runs::Runs;
 use crate::backend::unnamed::opened_memory;
 use crate::listen::Accepted;
-use crate::share::Shares;
-use crate::volume::{Clock, Parts};
+use crate::memory_shares::Shares;
+use crate::volume::{Clock, VolumeParts};
 
 const PAGE: u32 = 4096;
 /// A simple reply's header.
@@ -33,7 +33,7 @@ pub(crate) fn volume_of<O>(
     shares: Shares,
     bell: Arc<OwnedFd>,
 ) -> Volume<O> {
-    Volume::new(Parts {
+    Volume::new(VolumeParts {
         engine: Engine::new(config),
         lasting: false,
         scrub_every: std::time::Duration::MAX,

@@ -3,14 +3,14 @@
 use seekless_nbd::{Command, Request, ServerEvent};
 
 use super::{
-    Conn, FIRST_BYTES, FLUSH_BYTES, Over, Owner, REQUEST_COST_BYTES, SEVERAL, SHARED_BYTES,
-    TURN_BYTES, payload_of,
+    Conn, ConnectionOver, FIRST_BYTES, FLUSH_BYTES, Owner, REQUEST_COST_BYTES, SEVERAL,
+    SHARED_BYTES, TURN_BYTES, payload_of,
 };
 use crate::volume::Volume;
 
 /// What one turn of a client has done.
 #[derive(Default)]
-struct Turn {
+struct ClientTurn {
     /// Bytes of its requests, each counted with its least cost.
     cost: usize,
     requests: usize,
@@ -25,24 +25,36 @@ struct Turn {
 impl Conn {
     /// Acts on received bytes, as long as there is room in flight and in the turn. `alone`: no
     /// other client has input.
-    pub(crate) fn act(&mut self, volume: &mut Volume<Owner>, alone: bool) -> Result<(), Over> {
+    pub(crate) fn act(
+        &mut self,
+        volume: &mut Volume<Owner>,
+        alone: bool,
+    ) -> Result<(), ConnectionOver> {
         let acted = self.act_on_input(volume, alone);
         self.account(&mut volume.memories.payload);
         acted
     }
 
-    fn act_on_input(&mut self, volume: &mut Volume<Owner>, alone: bool) -> Result<(), Over> {
+    fn act_on_input(
+        &mut self,
+        volume: &mut Volume<Owner>,
+        alone: bool,
+    ) -> Result<(), ConnectionOver> {
         self.waiting = false;
         self.finish_write(volume);
         let enough = if alone { FIRST_BYTES } else { SHARED_BYTES };
-        let mut turn = Turn { enough, ..Turn::default() };
+        let mut turn = ClientTurn { enough, ..ClientTurn::default() };
         while self.act_once(&mut turn, volume)? {}
         self.lone = turn.requests == 1 && self.write.is_none() && !self.waiting;
         Ok(())
     }
 
     /// Begins one request, or takes one event from the input. False if the turn ends.
-    fn act_once(&mut self, turn: &mut Turn, volume: &mut Volume<Owner>) -> Result<bool, Over> {
+    fn act_once(
+        &mut self,
+        turn: &mut ClientTurn,
+        volume: &mut Volume<Owner>,
+    ) -> Result<bool, ConnectionOver> {
         if self.out.pending().max(turn.written) >= turn.enough && !self.blocked {
             self.flush(volume)?;
             turn.written = 0;
@@ -59,7 +71,12 @@ impl Conn {
     }
 
     /// Begins the request that was taken from the input. False if it waits for memory.
-    fn begin_next(&mut self, next: Request, turn: &mut Turn, volume: &mut Volume<Owner>) -> bool {
+    fn begin_next(
+        &mut self,
+        next: Request,
+        turn: &mut ClientTurn,
+        volume: &mut Volume<Owner>,
+    ) -> bool {
         if !volume.memories.payload.admits(self.token, self.needs(&next)) {
             self.waiting = true;
             return false;
@@ -76,7 +93,11 @@ impl Conn {
     }
 
     /// Gives the input to the session, and acts on its event. False if the turn ends.
-    fn take_event(&mut self, turn: &mut Turn, volume: &mut Volume<Owner>) -> Result<bool, Over> {
+    fn take_event(
+        &mut self,
+        turn: &mut ClientTurn,
+        volume: &mut Volume<Owner>,
+    ) -> Result<bool, ConnectionOver> {
         let input = self.received.get(self.start..self.end).unwrap_or_default();
         let Ok((taken, event)) = self.session.step(input, &mut self.replies) else {
             return Err(self.refuse(volume));

@@ -32,15 +32,15 @@ pub enum AdministerError {
     Serve(#[from] ServeError),
     #[error(transparent)]
     Ask(#[from] AskError),
-    #[error("{}: cannot be attached as it is", place.display())]
+    #[error("{}: the area cannot be attached in its present state", place.display())]
     Area {
         place: PathBuf,
         #[source]
         source: Box<AttachError>,
     },
-    #[error("{}: nobody serves it, as far as this user can see", .0.display())]
+    #[error("{}: this user can see no server of this volume; start `seekless serve`, or use the server's user", .0.display())]
     NotServed(PathBuf),
-    #[error("{}: is served; `seekless volume detach` first", .0.display())]
+    #[error("{}: a server serves this volume; run `seekless volume detach` first", .0.display())]
     Served(PathBuf),
     #[error("{}: in use, and nothing was changed: {by}. `--force` disconnects its users", backing.display())]
     InUse { backing: PathBuf, by: String },

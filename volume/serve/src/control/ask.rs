@@ -145,19 +145,19 @@ fn body(answer: &[u8]) -> Result<&[u8], Bad> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut head = httparse::Response::new(&mut headers);
     let Ok(httparse::Status::Complete(end)) = head.parse(answer) else {
-        return Err(strange("it does not speak HTTP"));
+        return Err(strange("the answer is not HTTP"));
     };
     let body = answer.get(end..).unwrap_or_default();
     match head.code.unwrap_or_default() {
         200 => {}
         401 => {
-            return Err(Bad::Strange(format!("a token is needed, or another one: set {TOKEN}")));
+            return Err(Bad::Strange(format!("the server needs a valid token: set {TOKEN}")));
         }
         409 => return Err(Bad::Refused(String::from_utf8_lossy(body).trim().to_owned())),
-        421 => return Err(strange("it is not known there by this name: use its address")),
+        421 => return Err(strange("the server does not accept this host name: use its address")),
         code => {
             let word = head.reason.unwrap_or_default();
-            let why = format!("it answered {code} {word}; is this a seekless server?");
+            let why = format!("the answer was {code} {word}; is this a seekless server?");
             return Err(Bad::Strange(why));
         }
     }

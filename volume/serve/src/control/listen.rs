@@ -42,7 +42,7 @@ pub fn start(
 ) -> Result<HttpServer, ServeError> {
     let socket = socket_of(backing)?;
     make_directory(&socket)?;
-    let steered = Steered {
+    let steered = ControlledVolume {
         volume: server.injector(),
         backing: backing.to_owned(),
         mount: mount.map(Path::to_owned),
@@ -56,7 +56,7 @@ pub fn start(
 }
 
 /// A volume that takes commands.
-struct Steered {
+struct ControlledVolume {
     volume: Injector,
     backing: PathBuf,
     mount: Option<PathBuf>,
@@ -74,7 +74,7 @@ fn json(value: &impl Serialize) -> Result<String, String> {
     serde_json::to_string(value).map_err(|e| e.to_string())
 }
 
-impl Steered {
+impl ControlledVolume {
     fn tell(&self, what: MainThread) -> Result<(), String> {
         if (self.tell)(what) { Ok(()) } else { Err("the server is ending".to_owned()) }
     }
@@ -85,7 +85,7 @@ impl Steered {
     }
 }
 
-impl ControlAnswers for Steered {
+impl ControlAnswers for ControlledVolume {
     fn state(&self) -> Result<String, String> {
         let stats = self.volume.stats().map_err(|e| e.to_string())?;
         let shown = self.board.as_ref().map(Board::status);
@@ -103,7 +103,7 @@ impl ControlAnswers for Steered {
         let words = |e: ServeError| e.to_string();
         match command {
             VolumeCommand::Engine(Command::SetMode(Mode::WriteBack)) if !self.lasting => {
-                return Err("its area is gone when the server ends, and the writes it absorbed with it: make an area that lasts with `seekless volume format`".to_owned());
+                return Err("its area is temporary: it ends with the server, and the absorbed writes would be lost; make a lasting area with `seekless volume format`".to_owned());
             }
             VolumeCommand::Engine(command) => self.volume.command(command).map_err(words)?,
             VolumeCommand::Replan => {
@@ -114,7 +114,7 @@ impl ControlAnswers for Steered {
             VolumeCommand::Stop { force } => {
                 let (reply, answer) = sync_channel(1);
                 self.tell(MainThread::Stop { force, reply })?;
-                let late = |_| "the server is busy, and has not said that it ends".to_owned();
+                let late = |_| "the server is busy, and has not confirmed that it ends".to_owned();
                 return json(&answer.recv_timeout(ANSWER_MOST).map_err(late)??);
             }
             VolumeCommand::Replicate { near, homes } => {

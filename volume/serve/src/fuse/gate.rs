@@ -1,6 +1,6 @@
-//! Orders changes of sectors. A change of part of a sector reads the sector and writes it back
-//! whole: no other change may touch the sector meanwhile, or it would be lost. Changes of whole
-//! sectors do not conflict here: the engine orders them.
+//! Orders changes of sectors. A change of a part of a sector reads the sector, and writes the whole
+//! sector. Another change of this sector in between would be lost, so it must wait. Changes of
+//! whole sectors do not conflict here: the engine orders them.
 
 use seekless_block::Extent;
 

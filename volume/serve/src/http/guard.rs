@@ -1,5 +1,6 @@
-//! Access control: a request must name this server by its address, so that a foreign page cannot
-//! reach it through another name (DNS rebinding), and must have the token if there is one.
+//! Access control. A request must name this server by its address: so a foreign page cannot reach
+//! the server through another name (DNS rebinding). If the server has a token, a request must have
+//! this token too.
 
 use std::net::IpAddr;
 

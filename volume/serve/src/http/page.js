@@ -64,7 +64,7 @@
       const [, style, d, extra] = KINDS[kind], of = points.filter((p) => p[2] === kind);
       if (of.length) svg.append(shape('path', { class: `mark ${extra} k${style}`, d: of.map((p) => 'M' + at(p) + d).join('') }));
     }
-    const what = h.position === 'head' ? 'The position of the emulated disk’s head' : 'The addresses of the I/Os that were sent, not a head: the backing keeps that to itself';
+    const what = h.position === 'head' ? 'The position of the emulated disk’s head' : 'The addresses of the I/Os (the backing does not report the position of its head)';
     const thin = h.one_in > 1 ? ` One in about ${count(h.one_in)} I/Os is shown.` : '';
     put($('path-note'), `${what}, over the last minute. The optimized area is drawn behind the volume’s own addresses.${thin}${points.length ? '' : ' No requests.'}`);
   };
@@ -75,12 +75,12 @@
     svg.toggleAttribute('hidden', !b);
     svg.classList.toggle('gone', !b);
     if (!b) {
-      put($('busy-note'), 'Not known: the backing keeps its times to itself. With --disk NAME a disk is emulated, with --model NAME one is computed beside.');
+      put($('busy-note'), 'Not known: the backing does not report its times. --disk NAME emulates a disk; --model NAME computes the times of a modelled disk.');
       put($('moving'), '');
       put($('over'), '');
       return $('busy').replaceChildren();
     }
-    const basis = b.basis === 'emulated' ? `Emulated disk ${b.disk}, as it served.` : `Computed for a disk ${b.disk} from the sent I/Os. The backing itself took another time.`;
+    const basis = b.basis === 'emulated' ? `Emulated disk ${b.disk}: its own times.` : `Computed for a disk ${b.disk} from the I/Os. The real times of the backing differ.`;
     put($('busy-note'), `${basis} ${b.vanilla ? 'Vanilla: ' : 'No comparison: '}${b.note}.`);
     const list = [['now', b.now]].concat(b.vanilla ? [['vanilla', b.vanilla]] : []);
     const most = Math.max(1e-9, ...list.map(([, x]) => total(x)));
@@ -112,7 +112,7 @@
     const now = share('busy_s'), vanilla = b.vanilla ? share('vanilla_busy_s') : [];
     const high = Math.max(1, ...now.map((p) => p[1]), ...vanilla.map((p) => p[1]));
     const power = 10 ** Math.floor(Math.log10(high)), top = [1, 2, 5, 10].map((m) => m * power).find((v) => v >= high * 0.98);
-    put($('over'), high > 1.02 ? 'Over 100 %: a vanilla disk would have answered these requests later than they came.' : '');
+    put($('over'), high > 1.02 ? 'Over 100 %: a vanilla disk would need more time for these requests than has passed.' : '');
     const f = frame(svg, 'Time busy' + (b.vanilla ? ': now ——, vanilla – –' : ''), [0, 0.5, 1].map((q) => [q, percent(q * top)]), 120);
     const draw = (list, more) => {
       const d = list.filter((p) => p[0] >= last - 120000).map(([t, v], i) =>
@@ -140,7 +140,7 @@
     $('move').value = p.total_bytes ? p.done_bytes / p.total_bytes : 0;
     $('move').toggleAttribute('hidden', !p.moving);
     put($('plan'), !s.learning.learns ? 'Nothing is learned: every read goes home, or to RAM.'
-      : !p.made ? 'No plan yet: the first is made when there is something to learn from.'
+      : !p.made ? 'No plan yet: the server makes the first plan after it has learned from requests.'
       : `Latest plan, number ${p.made}: ${count(p.extents)} extents, ${bytes(p.plan_bytes)}. ` + (p.moving ? `Moving: ${bytes(p.done_bytes)} of ${bytes(p.total_bytes)}.` : `Copies in use: ${bytes(s.copies.usable_bytes)}.`));
     put($('budget'), `Moving data takes ${bytes(g.used_bytes_per_s)}/s now, of ${g.limit_bytes_per_s === null ? 'no limit' : 'at most ' + bytes(g.limit_bytes_per_s) + '/s'}; ${bytes(s.copies.moved_bytes)} since the start, in an area of ${bytes(s.copies.area_bytes)}.`);
   };
@@ -164,7 +164,7 @@
       put($('verdict'), s.verdict ? s.verdict.text[0].toUpperCase() + s.verdict.text.slice(1) + '.' : '');
       document.title = s.volume.backing + ' · seekless';
       const v = s.volume;
-      put($('about'), `${bytes(v.size_bytes)}${v.read_only ? ', read-only' : ''}, served for ${span(s.uptime_s)} by seekless ${s.version}; NBD clients: ${v.nbd_clients}${v.trouble ? `; it cannot go on: ${v.trouble}` : ''}`);
+      put($('about'), `${bytes(v.size_bytes)}${v.read_only ? ', read-only' : ''}, served for ${span(s.uptime_s)} by seekless ${s.version}; NBD clients: ${v.nbd_clients}${v.trouble ? `; no progress: ${v.trouble}` : ''}`);
       const near = h.samples.slice(-8), took = Math.max(1e-9, sum(near, (x) => x.took_s));
       const r = s.requests, all = Math.max(1, r.ram_reads + r.copy_reads + r.home_reads);
       const list = [['Requests a second', count(sum(near, (x) => x.requests) / took)], ['Requests', count(r.total)],

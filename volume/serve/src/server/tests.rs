@@ -18,8 +18,8 @@ use crate::backend::workers::ring;
 use crate::client::Client;
 use crate::conn::tests::volume_of;
 use crate::listen::Access;
+use crate::memory_shares::{Needs, Shares};
 use crate::payload::{PayloadPool, STALL_MOST};
-use crate::share::{Needs, Shares};
 
 const BYTES: u64 = 64 << 20;
 /// The longest request.

@@ -152,8 +152,9 @@ impl Service {
     }
 }
 
-/// The result of a request. A volume that ends before its device has none, and the request is not
-/// answered: the kernel keeps the request for the next server, and its program gets no error.
+/// The result of a request. If a volume ends before its device, there is no result, and the server
+/// does not answer the request. The kernel keeps the request for the next server, and the program
+/// gets no error.
 fn of_request(result: Result<Vec<u8>, Errno>) -> io::Result<Result<Vec<u8>, Errno>> {
     if matches!(result, Err(Errno::Shutdown)) {
         return Err(io::ErrorKind::BrokenPipe.into());

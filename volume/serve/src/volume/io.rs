@@ -8,7 +8,7 @@ use seekless_nbd::Errno;
 use super::{Finished, Volume};
 use crate::backend::errno_of;
 use crate::backend::region::Region;
-use crate::backend::workers::{Ended, Job, JobName, Work};
+use crate::backend::workers::{EndedJob, Job, JobName, Work};
 use crate::buffers::size_of;
 use crate::memory::{Current, range_of, transfer};
 
@@ -282,14 +282,14 @@ impl<O> Volume<O> {
     }
 
     /// Handles a finished job.
-    pub(super) fn ended(&mut self, ended: Ended) {
+    pub(super) fn ended(&mut self, ended: EndedJob) {
         let io = match ended.name {
             JobName::Io(io) => io,
             JobName::Hint => return,
             JobName::Guard => return self.guard_moved(ended.result),
             JobName::Question(index) => {
                 if let Some(owner) = self.questions.try_remove(index) {
-                    let Ended { result, runs, .. } = ended;
+                    let EndedJob { result, runs, .. } = ended;
                     self.finished.push_back(Finished { owner, result, buf: None, runs });
                 }
                 return;
@@ -319,7 +319,7 @@ impl<O> Volume<O> {
     }
 
     /// Takes what a read has brought from its bounce buffer. `None`: another piece is on its way.
-    fn bounced(&mut self, running: Running, ended: Ended) -> Option<Ended> {
+    fn bounced(&mut self, running: Running, ended: EndedJob) -> Option<EndedJob> {
         let (Home::Bounce, Op::Read, Some(memory)) =
             (running.home, running.io.op, running.io.memory)
         else {
@@ -343,7 +343,7 @@ impl<O> Volume<O> {
     /// Gives a job to the workers. A job without a worker, which only a bug can cause, fails.
     pub(super) fn hand_over(&mut self, job: Job) {
         if let Err(Job { name, buf, .. }) = self.workers.send(job) {
-            self.ended(Ended { name, result: Err(Errno::Io), buf, runs: Vec::new() });
+            self.ended(EndedJob { name, result: Err(Errno::Io), buf, runs: Vec::new() });
         }
     }
 }

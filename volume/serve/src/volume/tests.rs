@@ -110,7 +110,7 @@ fn a_read_fails_if_any_piece_fails() {
     // As if the worker had said that the first of three pieces failed.
     let io = volume.running.iter().flatten().next().unwrap().io.id;
     let (name, result, buf) = (JobName::Io(io), Err(Errno::Io), vec![0; 1 << 20]);
-    volume.ended(crate::backend::workers::Ended { name, result, buf, runs: Vec::new() });
+    volume.ended(crate::backend::workers::EndedJob { name, result, buf, runs: Vec::new() });
     assert_eq!(volume.drain().unwrap().result, Err(Errno::Io));
     assert_eq!(volume.reads_hold, 0);
 }

@@ -12,7 +12,7 @@ use seekless_learn::{Copy, Plan};
 use seekless_nbd::{
     Command, CommandFlags, Errno, Export, Request, ServerEvent, ServerSession, TransmissionFlags,
 };
-use seekless_serve::area::{At, MakeOptions, Share, make};
+use seekless_serve::area::{AreaPlacement, MakeOptions, Share, make};
 use seekless_serve::client::Client;
 use seekless_serve::control::Administered;
 use seekless_serve::{Backing, Builder, ServerHandle};
@@ -304,7 +304,7 @@ fn a_home_that_cannot_be_served_is_refused() {
 fn area_beside(path: &Path, area: &Path, mode: Mode) -> PathBuf {
     let uri = PathBuf::from(format!("nbd+unix:///?socket={}", path.display()));
     let options = MakeOptions {
-        at: At::Beside(area.to_owned()),
+        at: AreaPlacement::Beside(area.to_owned()),
         size: Some(Share::Bytes(Bytes(16 << 20))),
         write_buffer_percent: 50,
         replicas: None,
@@ -398,7 +398,7 @@ fn a_home_elsewhere_that_was_written_meanwhile_is_what_is_read() {
     assert!(error.contains("was made for 'nbd ") && error.contains("--moved"), "{error}");
     let uri = format!("nbd+unix:///?socket={}", path.display());
     let inside = MakeOptions {
-        at: At::Middle,
+        at: AreaPlacement::Middle,
         size: None,
         write_buffer_percent: 40,
         replicas: None,

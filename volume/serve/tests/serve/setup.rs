@@ -8,7 +8,7 @@ use seekless_block::{Bytes, Extent, Flags, Op};
 use seekless_engine::Mode;
 use seekless_host::HostError;
 use seekless_nbd::{Errno, STATE_HOLE, STATE_ZERO, TransmissionFlags};
-use seekless_serve::area::{At, MakeOptions, Share, make, resize};
+use seekless_serve::area::{AreaPlacement, MakeOptions, Share, make, resize};
 use seekless_serve::client::{Client, ClientError};
 use seekless_serve::{About, Address, Backing, Builder, MakeShadow, ServeError, TlsFiles};
 
@@ -151,7 +151,7 @@ fn what_was_written_survives_a_restart() {
 fn used_area(dir: &Dir) -> (PathBuf, PathBuf) {
     let (file, area) = (dir.file("disk", 64 << 20), dir.path("area"));
     let options = MakeOptions {
-        at: At::Beside(area.clone()),
+        at: AreaPlacement::Beside(area.clone()),
         size: Some(Share::Bytes(Bytes(16 << 20))),
         write_buffer_percent: 50,
         replicas: None,

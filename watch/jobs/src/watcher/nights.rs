@@ -10,10 +10,10 @@ const NIGHTS: u64 = 14;
 const TREE: usize = 3000;
 /// Pages that a program's start reads.
 const PROGRAM: usize = 150;
-const DU: Who = Who { group: 10, program: 1 };
-const TAR: Who = Who { group: 11, program: 2 };
-const RSYNC: Who = Who { group: 12, program: 3 };
-const START: Who = Who { group: 13, program: 4 };
+const DU: PageUser = PageUser { group: 10, program: 1 };
+const TAR: PageUser = PageUser { group: 11, program: 2 };
+const RSYNC: PageUser = PageUser { group: 12, program: 3 };
+const START: PageUser = PageUser { group: 13, program: 4 };
 
 /// A tree in which files come and go.
 struct Tree {
@@ -60,7 +60,7 @@ impl Tree {
 /// One night: misses, pages fetched, and pages used, by job.
 fn night(world: &mut World, tree: &Tree, program: &[Page]) -> [(usize, usize, usize); 4] {
     let tar = with_files(&tree.pages[..TREE / 4]);
-    let jobs: [(Who, &[Page]); 4] =
+    let jobs: [(PageUser, &[Page]); 4] =
         [(DU, &tree.pages), (TAR, &tar), (RSYNC, &tree.pages), (START, program)];
     jobs.map(|(who, pages)| {
         let (misses, fetched) = world.run(who, pages);

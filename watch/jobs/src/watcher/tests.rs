@@ -8,8 +8,8 @@ use super::*;
 use crate::{DEVICE, VAIN_MOST};
 
 const SECOND: u64 = 1_000_000_000;
-const DU: Who = Who { group: 10, program: 1 };
-const TAR: Who = Who { group: 11, program: 2 };
+const DU: PageUser = PageUser { group: 10, program: 1 };
+const TAR: PageUser = PageUser { group: 11, program: 2 };
 
 /// A page of a file, or of the device.
 pub(super) type Page = (u64, u64);
@@ -59,7 +59,7 @@ impl World {
     }
 
     /// One cold run: uses each page, then is idle.
-    pub(super) fn run(&mut self, who: Who, pages: &[Page]) -> (usize, usize) {
+    pub(super) fn run(&mut self, who: PageUser, pages: &[Page]) -> (usize, usize) {
         self.cool();
         self.uses(who, pages);
         self.end();
@@ -71,7 +71,7 @@ impl World {
         (self.misses, self.fetched) = (0, 0);
     }
 
-    fn uses(&mut self, who: Who, pages: &[Page]) {
+    fn uses(&mut self, who: PageUser, pages: &[Page]) {
         for &(file, first) in pages {
             self.now += SECOND / 1000;
             let pages = Pages { file, first, count: 1 };
@@ -383,7 +383,7 @@ fn the_guard_stops_what_is_in_vain() {
         let at = round * 90;
         let mut other = job[at..at + 20].to_vec();
         other.extend(metadata(40, 100 + round as u64));
-        world.run(Who { group: 20 + round as u32, program: 0 }, &other);
+        world.run(PageUser { group: 20 + round as u32, program: 0 }, &other);
         // Keeps the job from resting: here only the guard is tried.
         world
             .watcher
@@ -404,7 +404,7 @@ fn what_the_driver_keeps_back_is_at_risk_and_ahead() {
     watcher.limit(Limits { price: Duration(SECOND), ..limits });
     let fill = |watcher: &mut Watcher| {
         for chunk in [0, 9] {
-            let piece = Piece::new(Place { file: DEVICE, chunk }, 1);
+            let piece = Piece::new(PieceId { file: DEVICE, chunk }, 1);
             watcher.metadata.insert(key(1, &piece), (1, piece));
         }
     };
@@ -436,10 +436,10 @@ fn what_the_driver_keeps_back_is_at_risk_and_ahead() {
 fn metadata_goes_out_in_the_disks_order_with_short_holes() {
     let mut watcher = Watcher::default();
     for (chunk, mask) in [(40, 0b1), (3, 0b11), (3 + 9, 0b1), (4, 0b100)] {
-        let piece = Piece::new(Place { file: DEVICE, chunk }, mask);
+        let piece = Piece::new(PieceId { file: DEVICE, chunk }, mask);
         watcher.metadata.insert(key(1, &piece), (1, piece));
     }
-    let far = Piece { block: 7, generation: 9, ..Piece::new(Place { file: 8, chunk: 0 }, 0b111) };
+    let far = Piece { block: 7, generation: 9, ..Piece::new(PieceId { file: 8, chunk: 0 }, 0b111) };
     watcher.files.insert(key(1, &far), (1, far));
     let mut out = Vec::new();
     let mut metadata = 0;
@@ -467,7 +467,7 @@ fn metadata_goes_out_in_the_disks_order_with_short_holes() {
 fn neighbours_are_read_at_once() {
     let mut watcher = Watcher::default();
     for (chunk, mask) in [(1, 1 << 31), (2, 0b1), (3, u32::MAX), (4, 1 << 9 | 1 << 31)] {
-        let piece = Piece::new(Place { file: DEVICE, chunk }, mask);
+        let piece = Piece::new(PieceId { file: DEVICE, chunk }, mask);
         watcher.metadata.insert(key(1, &piece), (1, piece));
     }
     let mut next = || watcher.next_order(SimTime(0), true).map(|o| (o.pages.first, o.pages.count));
@@ -478,7 +478,7 @@ fn neighbours_are_read_at_once() {
     assert_eq!(next(), None);
     // Of two runs.
     for (group, mask) in [(1, 0b1111 << 5), (2, 0b11 << 6), (3, 0b1)] {
-        let piece = Piece::new(Place { file: DEVICE, chunk: 7 }, mask);
+        let piece = Piece::new(PieceId { file: DEVICE, chunk: 7 }, mask);
         watcher.metadata.insert(key(group, &piece), (group, piece));
     }
     let mut next = || watcher.next_order(SimTime(0), true).map(|o| (o.pages.first, o.pages.count));
@@ -525,7 +525,7 @@ fn a_file_with_a_number_that_another_had_is_asked_about_again() {
         std::iter::from_fn(|| world.watcher.next_unresolved()).map(|(_, p)| p.file).collect()
     };
     for file in asked(&mut world) {
-        world.watcher.resolved(Place { file, chunk: 0 }, 5, 1000 + file);
+        world.watcher.resolved(PieceId { file, chunk: 0 }, 5, 1000 + file);
     }
     world.watcher.gone(150, 5);
     world.watcher.gone(160, 4);
@@ -541,7 +541,7 @@ fn what_is_read_once_is_evicted_before_what_is_read_daily() {
     world.run(DU, &daily);
     for seed in 0..200 {
         let once: Vec<Page> = (0..20).map(|i| (10_000 + seed, i * 64)).collect();
-        world.run(Who { group: 1000 + seed as u32, program: 0 }, &once);
+        world.run(PageUser { group: 1000 + seed as u32, program: 0 }, &once);
     }
     assert!(world.watcher.jobs().len() <= JOBS_MOST);
     let (misses, _) = world.run(DU, &daily);
@@ -576,7 +576,7 @@ fn a_new_job_is_learned_though_all_others_ran_twice() {
     for seed in 0..64 {
         let job: Vec<Page> = (0..20).map(|i| (10_000 + seed, i * 64)).collect();
         for _ in 0..2 {
-            world.run(Who { group: 10, program: 100 + seed }, &job);
+            world.run(PageUser { group: 10, program: 100 + seed }, &job);
         }
     }
     assert_eq!(world.watcher.jobs().len(), JOBS_MOST);
@@ -629,7 +629,7 @@ fn all_runs_together_take_bounded_memory() {
         for group in 0..6u32 {
             let first = (i * 6 + u64::from(group)) * 64;
             let pages = Pages { file: DEVICE, first, count: 1 };
-            watcher.missed(SimTime(i), 0, Who { group, program: 0 }, pages);
+            watcher.missed(SimTime(i), 0, PageUser { group, program: 0 }, pages);
         }
     }
     let seen: usize = watcher.runs.values().map(|r| r.seen.len()).sum();
@@ -689,7 +689,7 @@ fn pages_ahead_count_as_if_in_vain() {
 fn an_order_has_few_groups_of_inodes() {
     let mut watcher = Watcher::default().by_inode(true);
     for chunk in 0..6 {
-        let piece = Piece::new(Place { file: DEVICE, chunk }, u32::MAX);
+        let piece = Piece::new(PieceId { file: DEVICE, chunk }, u32::MAX);
         watcher.metadata.insert(key(1, &piece), (1, piece));
     }
     for _ in 0..6 {
@@ -776,7 +776,7 @@ proptest! {
             let pages = Pages { file, first: first * 8, count };
             let time = SimTime(now);
             match what {
-                0 | 1 => watcher.missed(time, 0, Who { group, program: u64::from(group % 3) }, pages),
+                0 | 1 => watcher.missed(time, 0, PageUser { group, program: u64::from(group % 3) }, pages),
                 2 => watcher.touched(time, (group > 9).then_some(group), pages),
                 _ => drop(watcher.tick(time, 0, group % 2 == 1)),
             }

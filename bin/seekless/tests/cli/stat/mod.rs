@@ -219,7 +219,7 @@ fn bad_input_is_refused_with_reasons() {
         ("stat good --memory 1MiB", &["1MiB", "16 MiB"]),
         ("stat good --memory much", &["'much'", "not a size"]),
         ("stat good --day soon", &["'soon'", "24h"]),
-        ("stat good --size 0", &["size of nothing"]),
+        ("stat good --size 0", &["size of 0"]),
         ("stat good --report no/such/a.html", &["no/such/a.html"]),
         ("stat", &["TRACE"]),
     ] {

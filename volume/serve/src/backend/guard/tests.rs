@@ -428,7 +428,7 @@ fn what_does_not_fit_together_is_refused_and_mended_only_as_far_as_is_said() {
     none.region = Medium::default();
     assert_eq!(none.with(u64::MAX, |g| g.standing()).unwrap(), Standing::Nowhere);
     let mut cut = World { region: Medium::default(), ..up };
-    assert!(said(&mut cut).contains("grow it back"), "{}", said(&mut cut));
+    assert!(said(&mut cut).contains("extend it"), "{}", said(&mut cut));
 }
 
 /// While the guard is up, the region alone has home's ends.

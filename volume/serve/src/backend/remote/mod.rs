@@ -1,12 +1,13 @@
 //! A home on another server, over NBD. Connections that break are made again, for a limited time.
 //!
-//! A server that died may have lost what it had acknowledged and not flushed. So these changes are
-//! kept here until a flush has covered them, and are sent again, in their order, on the first new
-//! connection. Then the requests without an answer are sent again: reads, and changes of which no
-//! client knows yet that they happened. While connections are made again, nothing else is sent.
+//! A server that died may have lost changes that it had acknowledged and not flushed. So this
+//! module keeps these changes until a flush covers them. On the first new connection, the module
+//! sends them again in their order. Then it sends again all requests without an answer: reads, and
+//! changes that no client knows to be done. Until all connections are made, the module sends
+//! nothing else.
 //!
-//! One case is beyond this: a server that lost a connection, goes on with a request of that
-//! connection, and carries the request out after later ones. The protocol has no remedy.
+//! One case has no solution in the protocol: a server loses a connection, continues a request of
+//! this connection, and executes the request after later requests.
 
 mod unflushed;
 mod uri;
@@ -37,8 +38,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
 /// Changes are flushed before they take more memory than this.
 const UNFLUSHED_MOST: u64 = 32 << 20;
-/// Longest read or write of one request. Each connection holds the bytes of one: so this bounds the
-/// memory of them all.
+/// Longest read or write of one request. Each connection holds the bytes of one request at most, so
+/// this length limits the memory of all connections.
 const PAYLOAD_MOST: u32 = 1 << 20;
 /// Longest discard, and longest write of zeroes, of one request.
 const RANGE_MOST: u64 = 1 << 30;
@@ -61,8 +62,8 @@ struct Line {
     is_dead: bool,
 }
 
-/// Connections, which are all made together. A server that died and came again is noticed because
-/// none of them works any more; a single new one would not show it.
+/// Connections. All of them are made at the same time: if a server died and runs again, none of the
+/// old connections works. A single new connection would not show this.
 #[derive(Default)]
 struct Pool {
     /// Without a request in flight.
@@ -80,8 +81,8 @@ pub struct RemoteCounts {
     pub changes: u64,
     /// How often connections were made again.
     pub reconnects: u64,
-    /// Requests that were sent again, because nobody knew whether they were carried out, or because
-    /// no flush had covered them.
+    /// Requests that were sent again, because their result was unknown, or because no flush had
+    /// covered them.
     pub sent_again: u64,
     /// Time without a connection.
     pub away: Duration,
@@ -433,7 +434,7 @@ impl Remote {
 
     fn part(&self, change: Change) -> Result<(), Errno> {
         if locked(&self.unflushed).bytes() >= UNFLUSHED_MOST {
-            // Nobody waits for this flush: the next one tells of its failure.
+            // No client waits for this flush: the next flush reports its failure.
             self.flush().inspect_err(|_| self.owes.store(true, SeqCst))?;
         }
         let ((), line) = self.ask(|client| self.send(client, &change))?;

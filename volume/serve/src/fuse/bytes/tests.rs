@@ -29,24 +29,21 @@ fn read(disk: &ByteDisk, at: u64, len: u64) -> Vec<u8> {
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+enum ByteOperation {
     Read(u64, u64),
     Write(u64, Vec<u8>, bool),
     Zero(u64, u64),
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = ByteOperation> {
     let at = 0..SIZE as u64 + 700;
     let len = prop_oneof![0..40u64, 0..2000u64, Just(512), Just(1024)];
     let at = prop_oneof![at.clone(), at.prop_map(|a| a / 512 * 512)];
     prop_oneof![
-        (at.clone(), len.clone()).prop_map(|(a, l)| Step::Read(a, l)),
-        (at.clone(), len.clone(), 1u8.., any::<bool>()).prop_map(|(a, l, b, fua)| Step::Write(
-            a,
-            vec![b; l as usize],
-            fua
-        )),
-        (at, len).prop_map(|(a, l)| Step::Zero(a, l)),
+        (at.clone(), len.clone()).prop_map(|(a, l)| ByteOperation::Read(a, l)),
+        (at.clone(), len.clone(), 1u8.., any::<bool>())
+            .prop_map(|(a, l, b, fua)| ByteOperation::Write(a, vec![b; l as usize], fua)),
+        (at, len).prop_map(|(a, l)| ByteOperation::Zero(a, l)),
     ]
 }
 
@@ -60,10 +57,10 @@ proptest! {
         let clip = |at: u64, len: u64| (at as usize).min(SIZE)..((at + len) as usize).min(SIZE);
         for step in steps {
             match step {
-                Step::Read(at, len) => {
+                ByteOperation::Read(at, len) => {
                     prop_assert_eq!(read(&disk, at, len), &model[clip(at, len)]);
                 }
-                Step::Write(at, data, fua) => {
+                ByteOperation::Write(at, data, fua) => {
                     let range = clip(at, data.len() as u64);
                     let expected = match (data.len(), range.len()) {
                         (1.., 0) => Err(Errno::NoSpc),
@@ -72,7 +69,7 @@ proptest! {
                     model[range.clone()].copy_from_slice(&data[..range.len()]);
                     prop_assert_eq!(wait(|done| disk.write(at, &data, fua, done)), expected);
                 }
-                Step::Zero(at, len) => {
+                ByteOperation::Zero(at, len) => {
                     model[clip(at, len)].fill(0);
                     prop_assert_eq!(wait(|done| disk.zero(at, len, Flags::NONE, done)), Ok(()));
                 }

@@ -1,8 +1,9 @@
-//! How a server divides its memory: one bound for everything. Pages of RAM get what the rest leaves.
+//! How a server divides its memory: one bound for everything. The rest of the memory is for pages
+//! of RAM.
 //!
-//! Two rules keep the division from ending in a deadlock. A request that holds memory never waits for
-//! more: it gets all that its payload needs before it is taken. And memory for an I/O is held only
-//! while a device works.
+//! Two rules prevent a deadlock. First, a request that holds memory never waits for more: the
+//! server reserves all memory of its payload before it accepts the request. Second, an I/O holds
+//! memory only while a device works.
 
 use seekless_block::{Bytes, PAGE_BYTES, PAGE_SECTORS, Sectors};
 use seekless_engine::Config;

@@ -1,4 +1,5 @@
-//! Reads of the trail: which copy of a page is read, and how far; and which pages are appended.
+//! Reads of the trail: the choice of the copy to read, the length of the read, and the pages to
+//! append.
 
 use std::ops::Range;
 
@@ -11,7 +12,7 @@ use super::{Adaptive, View, Window, WindowId};
 pub const TRAIL_WINDOW: u32 = 256;
 /// Pages that a read may take on any disk.
 const LEAST: u32 = 32;
-/// Longest transfer of a read, in accesses: a client that asks for other pages waits for its end.
+/// Longest transfer of a read, in accesses: another request waits for the end of this read.
 const LONGEST: f32 = 1.5;
 /// Share of the expected saving that counts.
 const CAUTION: f32 = 0.9;
@@ -20,8 +21,9 @@ const CONTEXT: u32 = 16;
 /// A page was used recently if it is among this number of last first uses.
 const RECENTLY: u32 = 32;
 
-/// What the copies before the next one tell, while a read of the trail is weighed slot by slot.
-struct Walk {
+/// The information from earlier copies, while the policy computes the value of a read of the trail
+/// slot by slot.
+struct TrailWalk {
     trigger: TrailTrigger,
     /// Copies beside the demanded pages so far.
     gap: u64,
@@ -31,15 +33,16 @@ struct Walk {
     in_ram: u32,
 }
 
-impl Walk {
+impl TrailWalk {
     const fn new(trigger: TrailTrigger) -> Self {
         Self { previous: (1.0, trigger.history.last), trigger, gap: 0, in_ram: 0 }
     }
 }
 
 impl Adaptive {
-    /// Of copies of the first demanded page, as slots, the one to read: the one whose run clients repeat now. Says which, its
-    /// score, and which read it continues.
+    /// Chooses among copies of the first demanded page, given as slots: the copy whose run clients
+    /// repeat now. Returns its slot, its score, and the number of reads that a read there
+    /// continues.
     pub fn choose_copy(
         &self,
         copies: impl Iterator<Item = u32>,
@@ -84,8 +87,8 @@ impl Adaptive {
         }
     }
 
-    /// Says what a read of the trail from this slot on would save beside the demanded pages, ms, and how many slots it reads:
-    /// `must` at least, `most` at most.
+    /// Returns the disk time, ms, that a read of the trail from this slot on would save beside the
+    /// demanded pages, and the number of slots to read: from `must` to `most`.
     pub fn weigh_trail(
         &mut self,
         demanded: &Range<u64>,
@@ -98,7 +101,7 @@ impl Adaptive {
         }
         let mut found = std::mem::take(&mut self.along.features);
         found.clear();
-        let mut walk = Walk::new(self.trail_trigger(demanded, score, continues));
+        let mut walk = TrailWalk::new(self.trail_trigger(demanded, score, continues));
         let pollution = self.costs.pollution();
         let give_up = self.give_up();
         let (mut sum, mut best, mut reach) = (0.0f32, f32::MIN, must);
@@ -124,13 +127,14 @@ impl Adaptive {
         (best, reach)
     }
 
-    /// Says what the copy in this slot would save if it were read along, ms, with its features.
+    /// Returns the disk time, ms, that read-ahead of the copy in this slot would save, and the
+    /// features of the copy.
     fn weigh_copy(
         &self,
         page: u64,
         slot: u32,
         pollution: f32,
-        walk: &mut Walk,
+        walk: &mut TrailWalk,
         view: &impl View,
     ) -> (f32, Features) {
         let Some(trail) = &self.trail else { return Default::default() };
@@ -158,7 +162,7 @@ impl Adaptive {
         (saves - self.costs.transfer, features)
     }
 
-    /// By how much longer the way to the trail is than the way home, ms.
+    /// The time of an access to the trail minus the time of an access to home, ms.
     #[must_use]
     pub const fn way_to_trail(&self) -> f32 {
         self.costs.way_to_trail()

@@ -6,8 +6,8 @@ use std::time::Duration;
 /// wake-up.
 pub(crate) const SPIN: Duration = Duration::from_micros(50);
 /// Decides whether to poll for a moment before sleeping. A client that waits for each reply sends
-/// again within microseconds, faster than a wake-up. Polling is a waste if there is no such client,
-/// or if it needs this core.
+/// its next request within microseconds, faster than a wake-up. Polling is a waste if there is no
+/// such client, or if the client needs this core.
 #[derive(Debug, Default)]
 pub(crate) struct Eagerness {
     /// The last sleep was short: the next event is probably near.

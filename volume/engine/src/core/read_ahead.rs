@@ -13,7 +13,7 @@ use super::copies::Copies;
 use super::pace::Pace;
 use super::page_map::{CopyState, HomePage, Slot};
 use super::ram_cache::{Inserted, PageGrid, RamCache};
-use super::read::{Found, Read};
+use super::read::{NewestAt, Read};
 use super::vanilla_ram::VanillaRam;
 use crate::area::attach::Moment;
 use crate::background::Job;
@@ -96,22 +96,22 @@ impl Ahead {
 }
 
 /// RAM and trail, as the policy sees them.
-struct Seen<'a> {
+struct RamAndTrail<'a> {
     cache: &'a RamCache,
     copies: &'a Copies,
     head: u32,
     slots: u32,
 }
 
-impl Seen<'_> {
+impl RamAndTrail<'_> {
     fn is_copy(&self, slot: Slot) -> bool {
         slot.0 < self.slots && self.copies.state(slot) == CopyState::Clean
     }
 }
 
-impl Seen<'_> {
-    /// How many slots from this one on hold all of these pages that RAM lacks; true if the pages stand
-    /// there out of order.
+impl RamAndTrail<'_> {
+    /// The number of slots, from `slot` on, that hold all pages of `homes` that RAM lacks. The bool
+    /// is true if the pages are not in order in these slots.
     fn reach(&self, slot: u32, homes: Range<u64>, end: u32) -> Option<(u32, bool)> {
         let window = slot..end.min(slot + TRAIL_WINDOW);
         let (mut reach, mut scattered) = (0, false);
@@ -134,7 +134,7 @@ impl Seen<'_> {
     }
 }
 
-impl View for Seen<'_> {
+impl View for RamAndTrail<'_> {
     fn in_ram(&self, page: u64) -> Option<u32> {
         self.cache.slot_of(page)
     }
@@ -186,7 +186,7 @@ impl Engine {
         self.ahead.is_some() && self.free.takes_plans()
     }
 
-    /// At a detach in order, the moment gets the trail's head; returns what the policy has learned.
+    /// At a detach in order: writes the trail's head into `moment`, and returns the learned data.
     pub(crate) fn learned(&self, moment: &mut Moment) -> Vec<u8> {
         let Some(ahead) = self.ahead.as_ref().filter(|_| self.has_trail()) else {
             return Vec::new();
@@ -198,8 +198,8 @@ impl Engine {
         ahead.policy.learned(self.geo.learned_most() as usize)
     }
 
-    /// After a detach in order: the trail goes on, and the policy knows what it has learned, or
-    /// begins anew.
+    /// After a detach in order: the trail continues, and the policy uses its learned data, or
+    /// starts without data.
     pub(crate) fn go_on_learning(&mut self, head: u32, learned: Option<&[u8]>) {
         if self.has_trail() {
             self.background.trail.resume(head, self.geo.segment_pages);
@@ -219,10 +219,10 @@ impl Engine {
     }
 
     /// The policy and its view of RAM and trail.
-    fn seen(&mut self) -> Option<(&mut Ahead, Seen<'_>)> {
+    fn seen(&mut self) -> Option<(&mut Ahead, RamAndTrail<'_>)> {
         let ahead = self.ahead.as_deref_mut()?;
         let (head, slots) = (self.background.trail.head(), self.geo.read_slots());
-        Some((ahead, Seen { cache: &self.cache, copies: &self.copies, head, slots }))
+        Some((ahead, RamAndTrail { cache: &self.cache, copies: &self.copies, head, slots }))
     }
 
     /// Whether the policy chooses the way and the length of this read.
@@ -276,7 +276,7 @@ impl Engine {
     pub(crate) fn make_way_for_copy(&mut self, page: HomePage) {
         let (head, slots) = (self.background.trail.head(), self.geo.read_slots());
         loop {
-            let seen = Seen { cache: &self.cache, copies: &self.copies, head, slots };
+            let seen = RamAndTrail { cache: &self.cache, copies: &self.copies, head, slots };
             // An open copy may be newer than home: only a durable record closes it.
             let goes = |slot: &Slot| seen.is_copy(*slot) && !self.copies.is_open(*slot);
             let copies = || self.copies.find_all(page).filter(goes);
@@ -287,24 +287,24 @@ impl Engine {
     }
 
     /// Compares a read at home with a read of the trail.
-    pub(super) fn weigh(&mut self, found: Found, wanted: Extent) -> Found {
+    pub(super) fn weigh(&mut self, found: NewestAt, wanted: Extent) -> NewestAt {
         let homes = self.pages_of(wanted);
         let on_grid = self.home_of(homes.start, homes.end - homes.start).contains(wanted);
         let is_weighed = match found {
-            Found::Copy(slot) => {
+            NewestAt::Copy(slot) => {
                 let dirty = |page| self.copies.state_of(HomePage(page)) == Some(CopyState::Dirty);
                 let home_is_older = self.copies.any_open() && homes.clone().any(dirty);
                 !home_is_older && !self.copies.is_log(slot)
             }
-            Found::Home => on_grid && self.copies.len() > 0,
-            Found::Zeroes | Found::Pieces => false,
+            NewestAt::Home => on_grid && self.copies.len() > 0,
+            NewestAt::Zeroes | NewestAt::Pieces => false,
         };
         if !is_weighed {
             return found;
         }
         if !self.is_chosen(wanted) {
             // Home has the bytes of the trail too.
-            return if self.has_trail() { Found::Home } else { found };
+            return if self.has_trail() { NewestAt::Home } else { found };
         }
         let demanded = self.cache.grid.pages(wanted);
         let (limits, most) = (self.limits(&demanded), self.config.buffer_bytes.0 / PAGE_BYTES);
@@ -312,24 +312,24 @@ impl Engine {
         let Some((ahead, seen)) = self.seen() else { return found };
         let copies = seen.copies.find_all(HomePage(homes.start));
         let copies = copies.filter(|&slot| seen.is_copy(slot)).map(|slot| slot.0).take(COPIES);
-        let Some(choice) = ahead.policy.choose_copy(copies, &seen) else { return Found::Home };
+        let Some(choice) = ahead.policy.choose_copy(copies, &seen) else { return NewestAt::Home };
         let (slot, _, continues) = choice;
         // The slots behind the head are overwritten next.
         let end = if slot < seen.head { seen.head } else { seen.slots };
         let others = in_flight.into_iter().filter(|&first| first > slot);
         let end = others.fold(end.min(slot + most as u32), u32::min);
-        let Some((must, scattered)) = seen.reach(slot, homes, end) else { return Found::Home };
+        let Some((must, scattered)) = seen.reach(slot, homes, end) else { return NewestAt::Home };
         let slots = (must, end - slot);
         let (along, reach) = ahead.policy.weigh_trail(&demanded, choice, slots, &seen);
         if continues.is_none() {
             let home = ahead.policy.weigh_home(&demanded, limits, most, &seen);
             if home > along - MARGIN - ahead.policy.way_to_trail() {
-                return Found::Home;
+                return NewestAt::Home;
             }
         }
         let slot = Slot(slot);
         ahead.chosen = Some(Chosen { slot, slots: reach, must, continues, scattered });
-        Found::Copy(slot)
+        NewestAt::Copy(slot)
     }
 
     /// The chosen copies, if they must come to RAM before the client gets them.
@@ -347,7 +347,7 @@ impl Engine {
         })
     }
 
-    /// The sectors that a miss reads at home: the demanded ones, and those that are read along.
+    /// The sectors that a miss reads at home: the demanded sectors and the read-ahead.
     pub(super) fn home_window(&mut self, wanted: Extent) -> (Extent, WindowId) {
         if self.is_chosen(wanted) {
             return self.learned_window(wanted);
@@ -506,9 +506,10 @@ impl Engine {
         }
     }
 
-    /// How much of a window is read along next, and how much may follow. If clients press, the whole
-    /// window is one read: it saves them more than it delays them. Else a piece: then a client that
-    /// asks waits for no more than that.
+    /// The part of a window to read next, and the part that may follow. If clients send requests
+    /// without pause, the whole window is one read, because read-ahead saves these clients more
+    /// time than it costs. Otherwise the next read is a short piece: a new request then waits for
+    /// this piece at most.
     pub(super) fn piece_of(&self, rest: Sectors) -> (Sectors, Sectors) {
         let first = if self.presses() { rest } else { rest.min(ALONG_PIECE) };
         (first, rest - first)
@@ -571,7 +572,8 @@ impl Engine {
         !toll.is_none() && (toll.area || target == Target::Home)
     }
 
-    /// Whether demanded pages and those that are read along are one read: two would cost twice.
+    /// Whether one read gets the demanded pages and the read-ahead. Here two reads would cost twice
+    /// as much.
     pub(super) fn reads_as_one(&self, target: Target) -> bool {
         self.counts_operations(target) && !self.config.toll.merges
     }

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 /// Costs of a system over one fold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Lap {
+pub struct FoldCosts {
     /// Client requests.
     pub requests: u64,
     /// Foreground device I/Os.
@@ -35,7 +35,7 @@ pub struct Lap {
     pub operations_usd: f64,
 }
 
-impl Lap {
+impl FoldCosts {
     pub(crate) fn new(m: &Measured, disk: &DeviceSpec) -> Self {
         let all = m.energy.total() + m.background_energy;
         Self {

@@ -16,7 +16,7 @@ impl fmt::Display for VolumeState {
 
 fn words(s: &VolumeState) -> String {
     let served = if s.served { "served" } else { "not served" };
-    let lasting = if s.lasting { "" } else { ", gone when the server ends" };
+    let lasting = if s.lasting { "" } else { ", temporary: removed when the server ends" };
     let verdict = s.verdict.as_ref().map_or_else(String::new, |v| format!("verdict  {}\n", v.text));
     let mut text = verdict
         + &format!(
@@ -26,7 +26,7 @@ fn words(s: &VolumeState) -> String {
             Bytes(s.area_bytes),
             s.mode,
             if s.dirty_bytes > 0 {
-                format!("{} in the area alone", Bytes(s.dirty_bytes))
+                format!("{} only in the area", Bytes(s.dirty_bytes))
             } else if s.drained {
                 "nothing; everything is at home".to_owned()
             } else {
@@ -38,8 +38,7 @@ fn words(s: &VolumeState) -> String {
         text += &format!(", and {} to be compared with home", Bytes(s.in_doubt_bytes));
     }
     if s.guarded {
-        text +=
-            "\nguard    up: the bare disk cannot be mounted; `seekless volume drain` takes it down";
+        text += "\nguard    up: the bare disk cannot be mounted; `seekless volume drain` removes the guard";
     }
     if let Some((done, all)) = s.moving_bytes {
         text += &format!("\nmoving   {} of {}", Bytes(done), Bytes(all));
@@ -60,7 +59,7 @@ fn words(s: &VolumeState) -> String {
     text += &s.memory.as_ref().map_or_else(String::new, memory);
     text += &s.operations.map_or_else(String::new, |o| format!("\nprovider {o}"));
     if s.fell_back {
-        text += "\nfailing  the area: writes go home since an I/O of it failed; `seekless volume mode` sets write-back again";
+        text += "\nfailing  the area: an I/O of the area failed, so writes go home; `seekless volume mode` sets write-back again";
     }
     if let Some(trouble) = &s.trouble {
         text += &format!("\nstuck    {trouble}");
@@ -84,7 +83,7 @@ fn scrub(s: &ScrubStatus) -> String {
         format!("\nscrub    {when}{now}; {} pages compared, {} damaged", s.pages, s.damaged_pages);
     if s.lost_pages > 0 {
         text += &format!(
-            "\nLOST     {} damaged pages have no other copy: reads of them fail until they are written; stop the server, run `seekless volume check --data` and `seekless volume repair`",
+            "\nLOST     {} damaged pages have no other copy: reads of these pages fail until a client writes them; stop the server, run `seekless volume check --data` and `seekless volume repair`",
             s.lost_pages
         );
     }
@@ -111,7 +110,7 @@ fn memory(m: &MemoryStatus) -> String {
         Bytes(m.buffers_bytes)
     );
     if m.waiting_clients > 0 {
-        text += &format!("; {} clients wait for more", m.waiting_clients);
+        text += &format!("; {} clients wait for memory", m.waiting_clients);
     }
     text
 }
@@ -143,11 +142,13 @@ fn replicas(r: &ReplicaState) -> String {
         percent(r.spare_bytes),
     );
     if r.suspended {
-        text += ": below 10% nothing is replicated, until 15% are";
+        text += ": below 10% replication stops, until 15% are spare again";
     }
     if r.stained_bytes > 0 {
         let stained = Bytes(r.stained_bytes);
-        text += &format!("\nstained  {stained}: `seekless volume drain` zeroes them");
+        text += &format!(
+            "\nstained  {stained} of discarded pages may hold bytes of replicas; `seekless volume drain` writes zeroes there"
+        );
     }
     text
 }

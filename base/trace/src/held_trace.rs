@@ -27,7 +27,7 @@ struct Packed {
 
 /// The records of a trace, and its tables.
 #[derive(Debug)]
-struct Held {
+struct HeldTrace {
     requests: Vec<Packed>,
     /// By record; empty if the trace has none.
     days: Vec<Option<u32>>,
@@ -37,7 +37,7 @@ struct Held {
     cx: ReaderContext,
 }
 
-impl Held {
+impl HeldTrace {
     const fn new(info: Info, cx: ReaderContext) -> Self {
         Self { requests: Vec::new(), days: Vec::new(), service: Vec::new(), info, cx }
     }
@@ -74,7 +74,7 @@ impl Held {
         cx.days = self.cx.days;
         let read = Arc::new(AtomicU64::new(0));
         let total = self.requests.len() as u64;
-        let rest = Rest { held: Arc::clone(self), next: 0, read: Arc::clone(&read) };
+        let rest = UnreadRecords { held: Arc::clone(self), next: 0, read: Arc::clone(&read) };
         Reader { parse: Box::new(rest), cx, info: self.info, read, total, ended: false }
     }
 
@@ -85,13 +85,13 @@ impl Held {
 }
 
 /// The records that a reader has not returned yet.
-struct Rest {
-    held: Arc<Held>,
+struct UnreadRecords {
+    held: Arc<HeldTrace>,
     next: usize,
     read: Arc<AtomicU64>,
 }
 
-impl Parse for Rest {
+impl Parse for UnreadRecords {
     fn next(&mut self, cx: &mut ReaderContext) -> Result<Option<Record>, TraceError> {
         let record = self.held.record(self.next);
         if record.is_some() {
@@ -131,7 +131,7 @@ pub struct Row<'a> {
 /// Takes the rows of a table, one by one, in order of time.
 #[derive(Debug)]
 pub struct TableTrace {
-    held: Held,
+    held: HeldTrace,
     last: u64,
 }
 
@@ -142,12 +142,12 @@ impl TableTrace {
         let info = Info { format, has_times, has_days, has_processes: true, has_service };
         let mut cx = ReaderContext::new(name.to_owned(), format, OpenOptions::default());
         cx.days = has_days;
-        Self { held: Held::new(info, cx), last: 0 }
+        Self { held: HeldTrace::new(info, cx), last: 0 }
     }
 
     /// Adds a row. Refuses a row that is older than the row before it.
     pub fn push(&mut self, row: &Row<'_>) -> Result<(), TraceError> {
-        let Held { cx, requests, .. } = &mut self.held;
+        let HeldTrace { cx, requests, .. } = &mut self.held;
         let place = TracePosition::Row(requests.len() as u64 + cx.skipped.zero_length);
         let time = row.time.unwrap_or(0);
         if time < self.last {
@@ -196,7 +196,7 @@ impl Source {
         let mut reader = self.open(options)?;
         let info = reader.info();
         let cx = ReaderContext::new(self.path().to_owned(), info.format, *options);
-        let mut held = Held::new(info, cx);
+        let mut held = HeldTrace::new(info, cx);
         while let Some(record) = reader.next_record()? {
             held.push(&record);
             if (held.requests.len() as u64).is_multiple_of(REPORT) {

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::ops::Range;
 
-use super::features::{Around, Features, Place, Trigger, TriggerClasses};
+use super::features::{CandidatePlace, Features, RegionFeatures, Trigger, TriggerClasses};
 use super::history::{REGION, Region};
 use super::predictor::odds;
 use super::{Adaptive, View, WATCHED, Window, WindowId};
@@ -16,8 +16,9 @@ const BELOW: u64 = 64;
 const CAUTION: f32 = 0.8;
 
 impl Adaptive {
-    /// A client misses these pages. Says what a read at home would save beside them, ms: [`Self::go_home`] says which pages it
-    /// reads, within `limits`, and `most` at most.
+    /// A client misses these pages. Returns the disk time, ms, that a read at home would save
+    /// beside these pages. [`Self::go_home`] returns the pages of this read: within `limits`, and
+    /// `most` at most.
     pub fn weigh_home(
         &mut self,
         demanded: &Range<u64>,
@@ -74,10 +75,11 @@ impl Adaptive {
         self.home_for == *demanded
     }
 
-    /// The miss that was weighed last is read at home: all these pages, `demanded` among them.
+    /// The last weighed miss is read at home. Returns the pages of the read, which include
+    /// `demanded`.
     ///
     /// # Panics
-    /// If [`Self::has_weighed_home`] is false: the pages would be those of another miss.
+    /// If [`Self::has_weighed_home`] is false: the pages would belong to another miss.
     pub fn go_home(&mut self, demanded: &Range<u64>) -> (Range<u64>, WindowId) {
         assert!(self.has_weighed_home(demanded), "{demanded:?} was not weighed");
         self.home_for = 0..0;
@@ -90,7 +92,8 @@ impl Adaptive {
         (pages, self.begin(false))
     }
 
-    /// What all candidates of one direction share. `region` holds the demanded page nearest to them.
+    /// The properties that all candidates of one direction share. `region` holds the demanded page
+    /// nearest to the candidates.
     fn trigger(&self, demanded: &Range<u64>, run: u32, forward: bool, region: &Region) -> Trigger {
         let page = if forward { demanded.end - 1 } else { demanded.start };
         Trigger {
@@ -107,7 +110,7 @@ impl Adaptive {
 
     /// The features of a candidate and its probability: the mean of what the table of counts and the
     /// regression say, and the regression's alone. The table knows sooner, the regression better.
-    fn predicted(&self, page: u64, of: &TriggerClasses, place: &Place) -> (Features, f32, f32) {
+    fn predicted(&self, page: u64, of: &TriggerClasses, place: &CandidatePlace) -> (Features, f32, f32) {
         let counted = Cell::new(0.0);
         let odds_of = |cells| {
             counted.set(self.predictor.counts.probability(cells));
@@ -122,8 +125,8 @@ impl Adaptive {
         (features, f32::midpoint(counted.get(), regression), regression)
     }
 
-    /// How many pages beyond the demanded ones are worth reading in one direction, and what they are worth, ms. Adds the
-    /// features of all pages that were looked at.
+    /// Returns the number of pages to read beyond the demanded pages in one direction, and the disk
+    /// time that these pages save, ms. Adds the features of all examined pages to `found`.
     fn reach(
         &self,
         demanded: &Range<u64>,
@@ -134,7 +137,7 @@ impl Adaptive {
         found: &mut Vec<Features>,
     ) -> (u64, f32) {
         let page = if forward { demanded.end - 1 } else { demanded.start };
-        let mut beside = Beside::new(self, page, view);
+        let mut beside = CandidateRegion::new(self, page, view);
         let trigger = self.trigger(demanded, run, forward, beside.around.region);
         let classes = TriggerClasses::from(trigger);
         let (access, transfer) = (self.costs.access, self.costs.transfer);
@@ -159,7 +162,14 @@ impl Adaptive {
                 beside_last.reverse();
             }
             let around = &beside.around;
-            let place = Place { page: at, gap, around, beside: held_beside, beside_last, previous };
+            let place = CandidatePlace {
+                page: at,
+                gap,
+                around,
+                beside: held_beside,
+                beside_last,
+                previous,
+            };
             let (features, p, regression) = self.predicted(at, &classes, &place);
             found.push(features);
             previous = (p, beside.last(at));
@@ -182,13 +192,13 @@ impl Adaptive {
 }
 
 /// The region of a candidate: what is known of its eight pages, looked up at once.
-struct Beside<'a> {
+struct CandidateRegion<'a> {
     number: u64,
-    around: Around<'a>,
+    around: RegionFeatures<'a>,
     held: [bool; REGION as usize],
 }
 
-impl<'a> Beside<'a> {
+impl<'a> CandidateRegion<'a> {
     fn new(of: &'a Adaptive, page: u64, view: &impl View) -> Self {
         let number = page / REGION;
         let held = view.eight_in_ram(number * REGION).map(|slot| slot.is_some());

@@ -17,7 +17,7 @@ const PIECES: usize = 16;
 
 /// A large payload.
 #[derive(Debug)]
-struct Large {
+struct LargePayload {
     /// Precedes this byte of the small replies.
     before: usize,
     data: Vec<u8>,
@@ -31,7 +31,7 @@ pub(crate) struct Out {
     small: Vec<u8>,
     sent: usize,
     filled: usize,
-    large: VecDeque<Large>,
+    large: VecDeque<LargePayload>,
     large_bytes: usize,
     /// Memory of the large payloads.
     large_held: usize,
@@ -103,7 +103,7 @@ impl Out {
     pub(crate) fn push_large(&mut self, data: Vec<u8>, len: usize) {
         self.large_bytes += len;
         self.large_held += data.len();
-        self.large.push_back(Large { before: self.filled, data, len, sent: 0 });
+        self.large.push_back(LargePayload { before: self.filled, data, len, sent: 0 });
     }
 
     #[inline]

@@ -18,10 +18,10 @@ pub type StopReply = SyncSender<Result<String, String>>;
 pub struct Ending {
     /// A service manager asks once, and kills later: its request stays.
     stays: bool,
-    asked: Option<Asked>,
+    asked: Option<StopRequest>,
 }
 
-struct Asked {
+struct StopRequest {
     since: Instant,
     /// `None`: a signal.
     reply: Option<StopReply>,
@@ -45,7 +45,9 @@ impl Ending {
         match (&self.asked, reply) {
             (Some(_), Some(reply)) => drop(reply.send(Err("the server is ending".to_owned()))),
             (Some(_), None) => {}
-            (None, reply) => self.asked = Some(Asked { since: Instant::now(), reply, told: false }),
+            (None, reply) => {
+                self.asked = Some(StopRequest { since: Instant::now(), reply, told: false })
+            }
         }
     }
 
@@ -88,7 +90,7 @@ impl Ending {
             Some(reply) => drop(reply.send(Err(format!("{why}. The server goes on")))),
             None if self.stays => {
                 let waits = "the server ends when it is free";
-                say(&format!("{why}. It was asked by a service manager: {waits}"));
+                say(&format!("{why}. A service manager asked the server to stop: {waits}"));
                 asked.told = true;
                 return false;
             }
