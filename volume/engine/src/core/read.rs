@@ -12,7 +12,7 @@ use seekless_learn::WindowId;
 
 use crate::core::ahead::Chosen;
 use crate::core::page_map::{CopyState, HomePage, Slot};
-use crate::core::write_order::Mark;
+use crate::core::write_order::Since;
 use crate::{Asked, Engine, Fault, IoId, Memory, MemoryMove, Output, Pending, RequestId, Target};
 
 /// How often a read waits for other reads. Then RAM is too small, and the read no longer waits.
@@ -47,7 +47,8 @@ pub(crate) struct Read {
     pub(super) proves: (u64, u32),
     /// A page that was read along is damaged, and has no other copy: RAM takes nothing of the read.
     pub(super) spoiled: bool,
-    pub(super) mark: Mark,
+    /// When it began.
+    pub(super) since: Since,
     pub(super) stream: StreamId,
     /// The data of learned read-ahead about it.
     pub(super) window: WindowId,
@@ -466,7 +467,7 @@ impl Engine {
             read.skip = Sectors(0);
             Memory::Client { id: read.id, offset: read.offset }
         };
-        read.mark = self.writes.mark();
+        read.since = self.writes.since();
         read.stream = asked.stream;
         if let Some(slot) = read.from {
             self.copies.begin_read(slot, (read.io.len.0 / PAGE_SECTORS) as u32);
