@@ -360,8 +360,8 @@ impl<O> Volume<O> {
         }
         let due = self.scrub.as_mut().is_some_and(|s| s.look(&self.engine, self.now));
         if due {
-            // The host's memory may have what the medium lost, or never got: the pass begins when that
-            // is dropped.
+            // The host's memory may have what the medium lost, or never got: the pass begins when
+            // that is dropped.
             let (name, work, buf) = (JobName::Scrub, Work::Forget, Vec::new());
             let _ = self.workers.send(Job { name, work, at: 0, len: 0, buf, from: 0 });
         }

@@ -639,8 +639,8 @@ fn a_read_at_home_after_standing_aside_brings_its_own_pages() {
     }
 }
 
-/// Reads at home count with their pages then too. Otherwise each page of the trail that was used would
-/// seem to have saved all of their time.
+/// Reads at home count with their pages then too. Otherwise each page of the trail that was used
+/// would seem to have saved all of their time.
 #[test]
 fn the_ledger_gains_nothing_while_the_policy_stands_aside() {
     // The time of trail writes that the ledger still allows, ms.
@@ -660,7 +660,7 @@ fn the_ledger_gains_nothing_while_the_policy_stands_aside() {
         writes
     };
     let (before, after) = (allowed(0), allowed(10_000));
-    // 3% of 500 s are 15 s. The price of an access, on which the first copies have credit, may rise.
+    // 3% of 500 s are 15 s. The price of an access may rise: the first copies have credit on it.
     assert!(after < before + 25_000, "{before} ms, then {after} ms");
 }
 

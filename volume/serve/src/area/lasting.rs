@@ -341,7 +341,8 @@ impl Lasting {
         Ok(())
     }
 
-    /// An error if the device of the area refused a flush: then its bytes come from the host's memory.
+    /// An error if the device of the area refused a flush: then its bytes may be those of the
+    /// host's memory alone.
     pub fn ensure_flushed(&mut self) -> Result<(), ServeError> {
         self.unflushed.take().map_or(Ok(()), Err)
     }
