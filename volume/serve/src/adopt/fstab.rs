@@ -87,7 +87,7 @@ pub(super) fn lines_of(root: &Path, backing: &Path) -> Result<Vec<Entry>, AdoptE
             );
             return Err(refused(backing, why));
         }
-        if used == backing && root != Path::new("/") && changes(line) {
+        if used == backing && root != Path::new("/") && has_kernels_name(line) {
             let why = format!(
                 "may be another disk in that system: write UUID= for the disk in the line '{line}'"
             );
@@ -98,8 +98,8 @@ pub(super) fn lines_of(root: &Path, backing: &Path) -> Result<Vec<Entry>, AdoptE
     Ok(found)
 }
 
-/// Whether a line names its disk as the kernel does: such a name means another disk on another host.
-fn changes(line: &str) -> bool {
+/// Whether a line names its disk as the kernel does: the name may mean another disk elsewhere.
+fn has_kernels_name(line: &str) -> bool {
     let device = line.trim_start().strip_prefix("/dev/");
     device.is_some_and(|name| !name.starts_with("disk/") && !name.starts_with("mapper/"))
 }
