@@ -12,7 +12,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use fuser::{
     BsdFileFlags, Errno as Error, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, INodeNo,
@@ -21,6 +21,7 @@ use fuser::{
 };
 use rustix::fs::{FallocateFlags, OFlags};
 use seekless_block::{Flags, SECTOR_BYTES};
+use seekless_host::mounts::mounts;
 use seekless_host::{HostError, cannot, fuse_mount, pressure};
 use seekless_nbd::Errno;
 
@@ -36,6 +37,8 @@ const IN_FLIGHT: u16 = 32;
 const OF_REQUEST_BYTES: usize = 2 * REQUEST_BYTES as usize + (1 << 20);
 /// Lifetime of attributes in the kernel: they never change.
 const BELIEVE: Duration = Duration::from_secs(86_400);
+/// Longest time until the kernel closes the connection of a mount that nobody else has.
+const CLOSES: Duration = Duration::from_secs(2);
 
 /// A regular file for a mount. Made if it is absent, and then removed again.
 #[derive(Debug)]
@@ -77,6 +80,7 @@ impl MountPoint {
         let path = self.path.clone();
         let fail = |source| HostError::Path { path, what: "mount the volume over it", source };
         let read_only = server.is_read_only();
+        let at = self.path.canonicalize().ok();
         let export = Export {
             disk: ByteDisk::new(server.injector(), server.size().0),
             places: RequestPlaces::default(),
@@ -88,8 +92,10 @@ impl MountPoint {
             Ok(device) => device,
             Err(e) => return Err(fail(e).into()),
         };
+        let listed = at.and_then(|at| Some((on_top(&at)?, at)));
         // From here on, dropping it unmounts.
-        let mut mounted = FuseMount { point: self, thread: None, gone: false, missing: None };
+        let mut mounted =
+            FuseMount { point: self, listed, thread: None, gone: false, missing: None };
         let session = Session::from_fd(export, device, SessionACL::Owner, fuser::Config::default());
         let session = session.map_err(fail)?;
         let thread = std::thread::Builder::new().name("seekless-fuse".into()).spawn(move || {
@@ -113,10 +119,17 @@ impl Drop for MountPoint {
     }
 }
 
+/// The file system that lies on top at this path, by the kernel's list of mounts.
+fn on_top(at: &Path) -> Option<(u32, u32)> {
+    mounts().ok()?.into_iter().rfind(|m| m.point == at).map(|m| m.device)
+}
+
 /// A mounted volume. Dropping it unmounts it; its users then get errors once the server ends.
 #[derive(Debug)]
 pub struct FuseMount {
     point: MountPoint,
+    /// The number of its file system in the kernel's list of mounts, and its path there.
+    listed: Option<((u32, u32), PathBuf)>,
     thread: Option<JoinHandle<()>>,
     gone: bool,
     missing: Option<&'static str>,
@@ -134,6 +147,7 @@ impl FuseMount {
     }
 
     /// Unmounts it, unless that is done already. False if it is in use: nothing has changed then.
+    /// An error if a copy of the mount, such as a container's, is still there: it may have users.
     pub fn unmount(&mut self) -> Result<bool, ServeError> {
         match self.take_away(false) {
             Ok(()) => Ok(true),
@@ -148,14 +162,42 @@ impl FuseMount {
     fn take_away(&mut self, lazily: bool) -> io::Result<()> {
         // The kernel has closed the connection: it was unmounted, or a dead mount is left.
         let ended = self.thread.as_ref().is_some_and(JoinHandle::is_finished);
-        if !self.gone && (!ended || fuse_mount::is_dead(&self.point.path)) {
-            fuse_mount::unmount(&self.point.path, lazily || ended)?;
+        let mut patience = Duration::ZERO;
+        if !self.gone && self.is_on_top() {
+            if !ended || fuse_mount::is_dead(&self.point.path) {
+                fuse_mount::unmount(&self.point.path, lazily || ended)?;
+                patience = CLOSES;
+            }
+        } else if !self.gone && !ended {
+            let why = "another mount lies over it, or it was unmounted while something used it";
+            return Err(io::Error::other(why));
         }
         self.gone = true;
-        if let Some(thread) = self.thread.take()
-            && !lazily
+        if lazily {
+            self.thread = None;
+        }
+        self.wait_for_close(patience)
+    }
+
+    /// Whether an unmount of the path unmounts this volume.
+    fn is_on_top(&self) -> bool {
+        self.listed.as_ref().is_none_or(|(own, at)| on_top(at) == Some(*own))
+    }
+
+    /// Waits until the thread sees the kernel close the connection.
+    fn wait_for_close(&mut self, patience: Duration) -> io::Result<()> {
+        let since = Instant::now();
+        while let Some(thread) = &self.thread
+            && !thread.is_finished()
         {
-            // It sees the kernel close the connection.
+            if since.elapsed() >= patience {
+                let why =
+                    "a copy of the mount in another namespace, such as a container's, is left";
+                return Err(io::Error::other(why));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
         Ok(())

@@ -2,9 +2,11 @@
 //! users.
 
 use std::fs::File;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::FileExt as _;
+use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -61,6 +63,28 @@ fn words_that_nobody_reads_cut_nobody_off() {
     server.stop();
 }
 
+/// A server that has just taken a device over must not end for that.
+#[test]
+fn words_for_which_there_is_no_space_end_no_server() {
+    let (dir, _, _) = paths();
+    let socket = dir.path().join("notify");
+    let manager = UnixDatagram::bind(&socket).unwrap();
+    manager.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let mut command = host::seekless();
+    command.args(["serve", "disk.img", "--size", "1MiB", "--nbd", "unix:nbd.sock"]);
+    command.current_dir(dir.path()).env("NOTIFY_SOCKET", &socket).stdout(full);
+    let mut server = command.spawn().unwrap();
+    // The server says this after its first words.
+    let mut said = [0; 1024];
+    let len = manager.recv(&mut said).unwrap_or_default();
+    let ready = String::from_utf8_lossy(&said[..len]).contains("READY=1");
+    let ended = server.try_wait().unwrap();
+    server.kill().unwrap();
+    server.wait().unwrap();
+    assert!(ready && ended.is_none(), "{ended:?}");
+}
+
 /// A loop device keeps a volume whose mount is no longer visible; here a program does.
 #[test]
 fn a_lazy_unmount_cuts_nobody_off() {
@@ -79,12 +103,68 @@ fn a_lazy_unmount_cuts_nobody_off() {
     assert_eq!(&std::fs::read(image).unwrap()[77..87], b"still here");
 }
 
+/// A container has the mounts of its start. An unmount outside does not reach them.
+#[test]
+fn a_mount_of_another_namespace_is_not_cut_off() {
+    need!("namespace", host::fuse().or_else(host::root));
+    need!("namespace", host::programs(&["unshare", "sh", "cat", "umount"]));
+    let (dir, image, path) = paths();
+    let mut server = Server::start(dir.path(), &image, Some(&path), &["--size", "1MiB"]);
+    // It keeps no mount of another test.
+    let script = r#"
+        cat /proc/self/mountinfo | while read -r id parent device root at rest; do
+            case "$at" in "$1") ;; "${1%/*/*}"/*) umount -l "$at" ;; esac
+        done
+        echo ready
+        while read -r go; do cat "$1" >/dev/null && echo works; done"#;
+    let mut container = Command::new("unshare");
+    container.args(["-m", "--propagation", "private", "sh", "-c", script, "sh"]).arg(&path);
+    container.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut container = container.spawn().unwrap();
+    let mut says = BufReader::new(container.stdout.take().unwrap()).lines();
+    let mut asks = container.stdin.take().unwrap();
+    assert_eq!(says.next().unwrap().unwrap(), "ready");
+    for _ in 0..2 {
+        server.signal(Signal::TERM);
+        server.expect_error("The server goes on");
+        asks.write_all(b"go\n").unwrap();
+        assert_eq!(says.next().unwrap().unwrap(), "works");
+    }
+    assert!(server.wait(Duration::from_millis(500)).is_none(), "it left its user");
+    drop(asks);
+    container.wait().unwrap();
+    server.ended();
+}
+
+#[test]
+fn a_mount_over_the_volume_is_not_unmounted() {
+    need!("over", host::fuse().or_else(host::root));
+    need!("over", host::programs(&["mount", "umount", "timeout"]));
+    let (dir, image, path) = paths();
+    let mut server = Server::start(dir.path(), &image, Some(&path), &["--size", "1MiB"]);
+    let file = File::open(&path).unwrap();
+    host::run(["umount".as_ref(), "-l".as_ref(), path.as_os_str()]);
+    let other = dir.path().join("other");
+    std::fs::write(&other, b"other").unwrap();
+    host::run(["mount".as_ref(), "--bind".as_ref(), other.as_os_str(), path.as_os_str()]);
+    for _ in 0..2 {
+        server.signal(Signal::TERM);
+        server.expect_error("The server goes on");
+        assert_eq!(std::fs::read(&path).unwrap(), b"other");
+    }
+    file.read_exact_at(&mut [0; 512], 0).unwrap();
+    drop(file);
+    server.ended();
+    assert_eq!(std::fs::read(&path).unwrap(), b"other");
+    unmount(&path);
+}
+
 #[test]
 fn a_service_manager_asks_once_and_waits() {
     need!("manager", host::fuse());
     let (dir, image, path) = paths();
     let socket = dir.path().join("notify");
-    let _manager = std::os::unix::net::UnixDatagram::bind(&socket).unwrap();
+    let _manager = UnixDatagram::bind(&socket).unwrap();
     let mut command = host::seekless();
     command.arg("serve").arg(&image).args(["--size", "1MiB"]).env("NOTIFY_SOCKET", &socket);
     let mut server = Server::of(command, dir.path(), Some(&path));

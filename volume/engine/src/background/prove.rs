@@ -5,7 +5,7 @@ use seekless_block::Op;
 
 use crate::background::{JobStep, PIECE_PAGES, pages_in, stage};
 use crate::core::page_map::{CopyState, Slot, pages, slots};
-use crate::core::write_order::Mark;
+use crate::core::write_order::Since;
 use crate::{Engine, Target};
 
 /// A read takes along a gap of up to this many home pages.
@@ -16,7 +16,8 @@ const GAP: u64 = 16;
 pub(crate) struct Prove {
     first: u64,
     pages: u32,
-    mark: Mark,
+    /// When its read began.
+    since: Since,
     sent: bool,
     summing: bool,
 }
@@ -73,7 +74,7 @@ impl Engine {
         let (first, end) = run?;
         let pages = (end - first) as u32;
         self.background.clear_stage(pages);
-        Some(Prove { first, pages, mark: Mark::default(), sent: false, summing: false })
+        Some(Prove { first, pages, since: Since::default(), sent: false, summing: false })
     }
 
     pub(crate) fn step_prove(&mut self, job: &mut Prove) -> JobStep {
@@ -82,7 +83,7 @@ impl Engine {
                 return JobStep::Wait;
             }
             job.sent = true;
-            job.mark = self.writes.mark();
+            job.since = self.writes.since();
             let home = self.home_of(job.first, job.pages.into());
             self.submit_background(Target::Home, Op::Read, home, Some(stage(0)));
             return JobStep::Wait;
@@ -100,7 +101,7 @@ impl Engine {
         }
         let sums = std::mem::take(&mut self.background.sums);
         for (page, &sum) in pages(job.first..u64::MAX).zip(&sums) {
-            self.judge(page, sum, job.mark);
+            self.judge(page, sum, job.since);
         }
         self.background.sums = sums;
         JobStep::Over

@@ -6,7 +6,7 @@ use std::ops::{Deref, DerefMut};
 use seekless_block::{Extent, PAGE_SECTORS};
 
 use super::page_map::{CopyState, HomePage, PageMap, Slot, pages, slots};
-use super::write_order::Mark;
+use super::write_order::Since;
 use crate::format::{Entry, Geometry, PageSum, UNSUMMED};
 use crate::{Engine, Target};
 
@@ -276,15 +276,15 @@ impl Engine {
         self.drop_copy(slot);
     }
 
-    /// A home page was read whole since `mark`. A copy in doubt is now proven or dropped.
-    pub(crate) fn judge(&mut self, page: HomePage, sum: PageSum, mark: Mark) {
+    /// A home page was read whole after `since`. A copy in doubt is now proven or dropped.
+    pub(crate) fn judge(&mut self, page: HomePage, sum: PageSum, since: Since) {
         let suspect = |engine: &Self| {
             engine
                 .copies
                 .find_all(page)
                 .find(|&slot| engine.copies.state(slot) == CopyState::Suspect)
         };
-        if suspect(self).is_none() || self.writes.touched(mark, self.home_of(page, 1), None) {
+        if suspect(self).is_none() || self.writes.touched(since, self.home_of(page, 1), None) {
             return;
         }
         while let Some(slot) = suspect(self) {

@@ -29,7 +29,7 @@ use crate::background::Job;
 use crate::background::move_plan::Moving;
 use crate::core::page_map::{CopyState, HomePage, Slot, UNSUMMED, slots};
 use crate::core::write::{Absorbed, Blocked};
-use crate::core::write_order::Mark;
+use crate::core::write_order::Since;
 use crate::format::{Content, Entry};
 use crate::write_buffer::destage::DestagePages;
 use crate::{Engine, Memory, Mode, Pending, RequestId, RequestOrigin, Target};
@@ -82,15 +82,15 @@ impl Engine {
         self.copies.find_all(HomePage(page)).find(|&slot| self.copies.is_writable(slot))
     }
 
-    /// Whether a copy may have been written in place since `mark`. If so, bytes that were read at
-    /// `mark` prove nothing about the copy.
-    pub(crate) fn was_written(&self, slot: Slot, mark: Mark) -> bool {
+    /// Whether a copy may have been written in place after `since`. If so, bytes that were read
+    /// then prove nothing about the copy.
+    pub(crate) fn was_written(&self, slot: Slot, since: Since) -> bool {
         !self.copies.is_log(slot)
             && (self.config.in_place || self.copies.any_open())
             && self
                 .copies
                 .home(slot)
-                .is_some_and(|page| self.writes.touched(mark, self.home_of(page, 1), None))
+                .is_some_and(|page| self.writes.touched(since, self.home_of(page, 1), None))
     }
 
     /// Dirty copies of plans, with their home pages.
@@ -122,7 +122,7 @@ impl Engine {
         self.stats.absorbed += u64::from(absorbs);
         self.note_write(extent);
         self.background.overtake(self.pages_of(extent));
-        let since = self.writes.mark();
+        let since = self.writes.since();
         let mark = self.writes.begin(extent);
         let fua = request.flags.contains(Flags::FUA);
         let absorbed = Absorbed::new(id, extent, (mark, since), fua);

@@ -7,7 +7,7 @@
 //! - [`ram_cache`]: which page stands in RAM.
 //! - [`read_ahead`]: how far a miss reads on.
 //! - [`copies`]: the copies, their places and their readers. [`page_map`] is their table.
-//! - [`write_order`]: which writes are in flight, and which came since a read began.
+//! - [`write_order`]: which writes are in flight, and which ended since a read began.
 
 pub(crate) mod copies;
 pub(crate) mod engine_state;

@@ -12,7 +12,7 @@ use seekless_learn::WindowId;
 
 use crate::core::page_map::{CopyState, HomePage, Slot};
 use crate::core::read_ahead::Chosen;
-use crate::core::write_order::Mark;
+use crate::core::write_order::Since;
 use crate::{
     Engine, Fault, IoId, Memory, MemoryMove, Output, Pending, RequestId, RequestOrigin, Target,
 };
@@ -50,7 +50,8 @@ pub(crate) struct Read {
     pub(super) proves: (u64, u32),
     /// A page of the read-ahead is damaged, and has no other copy: RAM keeps no page of this read.
     pub(super) spoiled: bool,
-    pub(super) mark: Mark,
+    /// When it began.
+    pub(super) since: Since,
     pub(super) stream: StreamId,
     /// The data of learned read-ahead about it.
     pub(super) window: WindowId,
@@ -469,7 +470,7 @@ impl Engine {
             read.skip = Sectors(0);
             Memory::Client { id: read.id, offset: read.offset }
         };
-        read.mark = self.writes.mark();
+        read.since = self.writes.since();
         read.stream = asked.stream;
         if let Some(slot) = read.from {
             self.copies.begin_read(slot, (read.io.len.0 / PAGE_SECTORS) as u32);

@@ -67,7 +67,7 @@ impl Engine {
                     if sum != expected
                         && (asked_for || !is_hole)
                         && expected != UNSUMMED
-                        && !self.was_written(slot, read.mark)
+                        && !self.was_written(slot, read.since)
                     {
                         let lost = self.damaged(slot);
                         fault |= lost && asked_for;
@@ -91,7 +91,7 @@ impl Engine {
             None => {
                 let (first, _) = read.proves;
                 for (page, &sum) in pages(first..u64::MAX).zip(sums) {
-                    self.judge(page, sum, read.mark);
+                    self.judge(page, sum, read.since);
                 }
             }
         }
@@ -149,7 +149,7 @@ impl Engine {
                 let mut exact = *read;
                 (exact.io, exact.skip, exact.buffer) = (read.wanted, Sectors(0), None);
                 exact.window = WindowId::default();
-                exact.mark = self.writes.mark();
+                exact.since = self.writes.since();
                 let name = self.start(Pending::Read(exact));
                 let memory = Memory::Client { id: read.id, offset: read.offset };
                 self.submit(name, Target::Home, Op::Read, exact.io, asked, Some(memory));
@@ -259,7 +259,7 @@ impl Engine {
     /// Puts a part of a page into RAM, unless a write has overtaken the read. The page has the number
     /// `at` in the window.
     fn fill_piece(&mut self, read: &Read, part: Extent, buffer: u32, offset: Sectors, at: u32) {
-        if self.writes.touched(read.mark, part, None) {
+        if self.writes.touched(read.since, part, None) {
             return;
         }
         for piece in self.cache.grid.pieces(part) {

@@ -7,7 +7,7 @@ use seekless_block::{Duration, Extent, Flags, Op, PAGE_SECTORS, Request, Sectors
 
 use crate::core::page_map::{CopyState, HomePage};
 use crate::core::read::WAITS;
-use crate::core::write_order::Mark;
+use crate::core::write_order::{Mark, Since};
 use crate::write_buffer::durability::Waiter;
 use crate::{
     Engine, Fault, Memory, MemoryMove, Mode, Output, Pending, RequestId, RequestOrigin, Target,
@@ -18,7 +18,7 @@ pub(crate) struct HomeWrite {
     id: RequestId,
     extent: Extent,
     mark: Mark,
-    since: Mark,
+    since: Since,
     /// RAM keeps the written bytes.
     keep: bool,
     fua: bool,
@@ -34,7 +34,7 @@ pub(crate) struct Absorbed {
     pub(super) id: RequestId,
     pub(super) extent: Extent,
     pub(super) mark: Mark,
-    since: Mark,
+    since: Since,
     pub(super) fua: bool,
     /// The write is already acknowledged.
     told: bool,
@@ -50,7 +50,7 @@ impl Absorbed {
     pub(super) const fn new(
         id: RequestId,
         extent: Extent,
-        (mark, since): (Mark, Mark),
+        (mark, since): (Mark, Since),
         fua: bool,
     ) -> Self {
         let (told, left, failed, repeats) = (false, 0, false, false);
@@ -210,8 +210,7 @@ impl Engine {
         let payload = request.op == Op::Write;
         let keep = payload && !self.cache.is_off();
         let frees = frees(request);
-        let since = keep || frees;
-        let since = if since { self.writes.mark() } else { self.writes.now() };
+        let since = self.writes.since();
         let mark = self.writes.begin(extent);
         let fua = request.flags.contains(Flags::FUA);
         let write = HomeWrite { id, extent, mark, since, keep, fua, frees, voids };
@@ -260,7 +259,7 @@ impl Engine {
             self.drop_copies(extent, |_| true);
         }
         if ok && keep {
-            self.keep_written(id, extent, mark, since);
+            self.keep_written(id, extent, Some((mark, since)));
         }
         if !ok && !frees {
             self.free_write_failed(extent);
@@ -281,7 +280,7 @@ impl Engine {
         self.stats.absorbed += 1;
         self.note_write(extent);
         self.background.overtake(self.pages_of(extent));
-        let since = self.writes.mark();
+        let since = self.writes.since();
         let mark = self.writes.begin(extent);
         let fua = request.flags.contains(Flags::FUA);
         let told = self.config.gather > Duration::ZERO && !fua;
@@ -369,7 +368,7 @@ impl Engine {
             return;
         }
         if !failed && !self.cache.is_off() {
-            self.keep_written(id, extent, mark, since);
+            self.keep_written(id, extent, Some((mark, since)));
         }
         if fua && !failed {
             self.sync.wait(Waiter::Write(id, extent));
@@ -378,26 +377,29 @@ impl Engine {
         }
     }
 
-    /// RAM keeps the written bytes.
+    /// RAM keeps the written bytes, which are the newest: the log has the order of writes.
     fn keep(&mut self, id: RequestId, extent: Extent) {
-        let mark = self.writes.now();
         if !self.cache.is_off() {
-            self.keep_written(id, extent, mark, mark);
+            self.keep_written(id, extent, None);
         }
     }
 
     /// RAM keeps the bytes of a completed write, unless another write to the same page was in
-    /// flight at the same time: only the device knows the order of the two writes.
-    fn keep_written(&mut self, id: RequestId, extent: Extent, mark: Mark, since: Mark) {
+    /// flight at the same time: only the device knows the order of the two writes. With `None`, the
+    /// order is known.
+    fn keep_written(&mut self, id: RequestId, extent: Extent, when: Option<(Mark, Since)>) {
         if extent.bytes() > self.config.buffer_bytes {
             return;
         }
         self.note_kept(extent);
         let mut offset = Sectors(0);
-        let alone = !self.writes.touched(since, extent, Some(mark));
+        let unsure = |engine: &Self, part: Extent| {
+            when.is_some_and(|(mark, since)| engine.writes.touched(since, part, Some(mark)))
+        };
+        let alone = !unsure(self, extent);
         for piece in self.cache.grid.pieces(extent) {
             let part = Extent { start: extent.start + offset, len: Sectors(piece.len) };
-            if alone || !self.writes.touched(since, part, Some(mark)) {
+            if alone || !unsure(self, part) {
                 let inserted = self.cache.insert(piece);
                 self.note_insert(inserted, piece.page, None);
                 let index = inserted.slot;

@@ -4,7 +4,7 @@
 use seekless_block::{Extent, Flags, Op, PAGE_SECTORS, Request};
 
 use super::extents::Extents;
-use crate::core::write_order::Mark;
+use crate::core::write_order::{Mark, Since};
 use crate::write_buffer::durability::Waiter;
 use crate::{Engine, Fault, Pending, RequestId, RequestOrigin, Target};
 
@@ -192,7 +192,7 @@ impl Engine {
         frees: bool,
         extent: Extent,
         mark: Mark,
-        since: Mark,
+        since: Since,
     ) -> bool {
         if !self.free.used {
             return false;

@@ -6,7 +6,7 @@ use seekless_block::{Extent, Op, PAGE_BYTES, Sectors};
 
 use crate::background::{JobStep, PIECE_PAGES, pages_in, stage};
 use crate::core::page_map::{CopyState, HomePage, Slot, UNSUMMED, pages};
-use crate::core::write_order::Mark;
+use crate::core::write_order::{Mark, Since};
 use crate::write_buffer::durability::Waiter;
 use crate::write_buffer::ring::Segment;
 use crate::{Class, Engine, Fault, MemoryMove, Output, Target, Trouble};
@@ -45,7 +45,7 @@ pub(crate) struct Destage {
     tail: Segment,
     failures: u64,
     /// When its reads began.
-    mark: Mark,
+    since: Since,
 }
 
 /// Which pages go home.
@@ -105,7 +105,7 @@ impl Engine {
             spoiled: false,
             tail: self.log.ring.tail,
             failures: 0,
-            mark: self.writes.mark(),
+            since: self.writes.since(),
         })
     }
 
@@ -266,7 +266,7 @@ impl Engine {
                 Fault::Device
             } else if self.copies.sum(slot) == UNSUMMED
                 || self.background.sums[at as usize] == self.copies.sum(slot)
-                || self.was_written(slot, job.mark)
+                || self.was_written(slot, job.since)
             {
                 good.push((page, slot, at));
                 continue;
@@ -300,7 +300,7 @@ impl Engine {
                     && engine.copies.state(slot) == CopyState::Dirty
                     && !engine.background.locks(page.0..page.0 + 1)
                     && !engine.writes.open_overlaps(engine.home_of(page, 1))
-                    && !engine.was_written(slot, job.mark)
+                    && !engine.was_written(slot, job.since)
             };
             let run = job.items[job.next..]
                 .iter()

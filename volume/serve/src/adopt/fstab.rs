@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use seekless_host::{unescaped, write_whole};
+use seekless_host::{unescaped, write_whole_through};
 
 use super::units::below;
 use super::{AdoptError, file, refused};
@@ -87,9 +87,21 @@ pub(super) fn lines_of(root: &Path, backing: &Path) -> Result<Vec<Entry>, AdoptE
             );
             return Err(refused(backing, why));
         }
+        if used == backing && root != Path::new("/") && has_kernels_name(line) {
+            let why = format!(
+                "may be another disk in that system: write UUID= for the disk in the line '{line}'"
+            );
+            return Err(refused(backing, why));
+        }
         found.extend(entry(line).filter(|_| used == backing));
     }
     Ok(found)
+}
+
+/// Whether a line names its disk as the kernel does: the name may mean another disk elsewhere.
+fn has_kernels_name(line: &str) -> bool {
+    let device = line.trim_start().strip_prefix("/dev/");
+    device.is_some_and(|name| !name.starts_with("disk/") && !name.starts_with("mapper/"))
 }
 
 /// The canonical path of the disk that a line uses, if the disk exists.
@@ -147,9 +159,14 @@ pub(super) fn restore(root: &Path, name: &str) -> Result<(), AdoptError> {
     let prefix = prefix(name);
     // A power cut may have left it.
     if let Some(target) = located(root)? {
-        let _ = fs::remove_file(target.with_extension("seekless-part"));
+        let _ = fs::remove_file(part_of(&target));
     }
     change(root, |l| l.strip_prefix(&prefix).map(ToOwned::to_owned)).map(|_| ())
+}
+
+/// The new text on its way: a name that a release knows.
+fn part_of(target: &Path) -> PathBuf {
+    target.with_extension("seekless-part")
 }
 
 /// Replaces lines; whole or not at all. False if no line was replaced.
@@ -170,7 +187,8 @@ fn change(root: &Path, with: impl Fn(&str) -> Option<String>) -> Result<bool, Ad
         return Ok(false);
     }
     let mode = target.metadata().map_err(file(&target, "write it"))?.mode();
-    write_whole(&target, new.as_bytes(), mode).map_err(file(&target, "write it"))?;
+    let written = write_whole_through(&part_of(&target), &target, new.as_bytes(), mode);
+    written.map_err(file(&target, "write it"))?;
     Ok(true)
 }
 
@@ -283,10 +301,26 @@ mod tests {
         assert_eq!(lines_of(&root, &disk).unwrap(), []);
         assert_ne!(fs::read_to_string(&fstab).unwrap(), text);
         assert!(disable(&root, "disk", &line).is_err(), "the line is off");
+        // The only name that a power cut may leave.
+        let part = root.join("etc/fstab.seekless-part");
+        fs::create_dir(&part).unwrap();
+        assert!(restore(&root, "disk").is_err(), "written under another name");
+        fs::remove_dir(&part).unwrap();
+        fs::write(&part, "torn").unwrap();
         restore(&root, "other").unwrap();
         assert_eq!(lines_of(&root, &disk).unwrap(), []);
         restore(&root, "disk").unwrap();
         assert_eq!(fs::read_to_string(&fstab).unwrap(), text);
+        assert!(!part.exists());
+        // The kernel's names mean other disks there.
+        let names = |line: &str| {
+            fs::write(&fstab, line).unwrap();
+            lines_of(&root, Path::new("/dev/null")).map(|found| found.len())
+        };
+        let error = names("/dev/null /srv ext4").unwrap_err().to_string();
+        assert!(error.contains("UUID="), "{error}");
+        assert_eq!(names("/dev/zero /srv ext4").unwrap(), 0);
+        fs::write(&fstab, &text).unwrap();
         // The fstab of another system is never that of this one.
         fs::rename(&fstab, root.join("fstab")).unwrap();
         std::os::unix::fs::symlink(root.join("fstab"), &fstab).unwrap();

@@ -282,6 +282,9 @@ impl Adoption {
 /// The steps of a release, in words. Writes nothing.
 pub fn plan_release(what: &Path, root: &Path) -> Result<String, AdoptError> {
     let systemd = Systemd::of(root)?;
+    if let Some((_, part)) = Record::begun(root, what) {
+        return Ok(format!("removes {}: nothing else was made\n", part.display()));
+    }
     let record = Record::named(root, what)?;
     let area = record.area.display();
     let mut text = format!("writes  everything home to {}\n", record.backing.display());
@@ -303,6 +306,10 @@ pub fn plan_release(what: &Path, root: &Path) -> Result<String, AdoptError> {
 /// removes the area and the units, and restores /etc/fstab. Returns the disk.
 pub fn release(what: &Path, root: &Path) -> Result<PathBuf, AdoptError> {
     let systemd = Systemd::of(root)?;
+    if let Some((record, _)) = Record::begun(root, what) {
+        record.end(root)?;
+        return Ok(record.backing);
+    }
     let record = Record::named(root, what)?;
     undo(&record, &systemd)?;
     Ok(record.backing)

@@ -165,8 +165,20 @@ impl Record {
         remove(&self.area)
     }
 
+    /// The record of an adoption that a power cut ended before its first step, and its file: it has
+    /// not got its name yet, and nothing but folders was made.
+    pub(super) fn begun(root: &Path, what: &Path) -> Option<(Self, PathBuf)> {
+        let name = what.to_str().filter(|name| units::check_name(name).is_ok())?;
+        let path = Self::path(root, name);
+        let part = part_of(&path);
+        let record = Self::read(&part).ok().filter(|r| r.name == name && !path.exists())?;
+        Some((record, part))
+    }
+
     /// Ends the adoption: removes the record, and the folders that were made.
     pub(super) fn end(&self, root: &Path) -> Result<(), AdoptError> {
+        // A power cut may have left it.
+        remove(&part_of(&Self::path(root, &self.name)))?;
         remove(&part_of(&self.mark(root)))?;
         remove(&self.mark(root))?;
         remove(&Self::path(root, &self.name))?;
@@ -290,6 +302,36 @@ mod tests {
         write_new(&torn, "text").unwrap_err();
         assert_eq!(fs::read_dir(&dir).unwrap().count(), 1, "only the whole one");
         fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn the_end_of_an_adoption_removes_what_power_cuts_leave() {
+        let root = std::env::temp_dir().join(format!("seekless-{}-cut", std::process::id()));
+        fs::create_dir(&root).unwrap();
+        let record = Record {
+            schema: SCHEMA.to_owned(),
+            name: "a".to_owned(),
+            dirs: vec!["/etc".into(), FOLDER.into()],
+            ..Record::default()
+        };
+        let (what, path) = (Path::new("a"), Record::path(&root, "a"));
+        // After the record got its name.
+        record.begin(&root).unwrap();
+        fs::copy(&path, part_of(&path)).unwrap();
+        fs::write(part_of(&record.mark(&root)), "").unwrap();
+        assert!(Record::begun(&root, what).is_none());
+        record.end(&root).unwrap();
+        assert_eq!(fs::read_dir(&root).unwrap().count(), 0);
+        // Before that, and in the middle of the record's text.
+        record.begin(&root).unwrap();
+        fs::rename(&path, part_of(&path)).unwrap();
+        let (begun, part) = Record::begun(&root, what).unwrap();
+        assert_eq!((&begun, &part), (&record, &part_of(&path)));
+        fs::write(&part, "{").unwrap();
+        assert!(Record::begun(&root, what).is_none());
+        begun.end(&root).unwrap();
+        assert_eq!(fs::read_dir(&root).unwrap().count(), 0);
+        fs::remove_dir(&root).unwrap();
     }
 
     #[test]
