@@ -54,7 +54,6 @@ struct Busy {
     background: bool,
 }
 
-/// Power while reading, while writing, and while idle.
 #[derive(Clone, Copy, Debug, Default)]
 struct Watts {
     read: Power,

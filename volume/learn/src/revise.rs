@@ -1,32 +1,10 @@
 //! Changing a plan no more than is worth the move. A plan made from nothing has another order every
-//! time. To move all of it each time costs more than the better order saves.
+//! time. To move all of it each time costs more than the better order saves. The candidates, their
+//! costs and the rule: docs/believing/planning.md.
 //!
-//! **Cost of a layout.** The access graph says which extent was read after which, and how often.
-//! Under a layout, each such passage costs one access. It costs nothing if the read before already
-//! brought the data: at home with the read-ahead, in the area with the cluster. An access to the
-//! area is also shorter than one at home. That is left out: how much shorter depends on the disk
-//! and on its data.
-//!
-//! **Cost of a move.** One access for each stretch of home that is read, in order of address, and
-//! two transfers of the moved data.
-//!
-//! **The rule.** Four plans are weighed against the old one, which costs no move:
-//!
-//! 1. the old plan, and behind its last copy, in the strategy's order, all extents without a copy;
-//! 2. the old plan, and only those extents without a copy that pay alone: the accesses saved by
-//!    reading them outweigh their move;
-//! 3. all extents from nothing, in the strategy's order;
-//! 4. the same, only of extents that pay alone.
-//!
-//! The plan is taken that would have saved most over all remembered accesses, less its move; the
-//! old plan if none saves anything. So data moves once the loss from not moving it has reached the
-//! price of the move. A skier who does not know how long the season lasts buys skis on the same
-//! rule, when the rents paid reach the price (Karlin, Manasse, Rudolph and Sleator, Algorithmica 3,
-//! 1988). No share, threshold or period has to be chosen.
-//!
-//! **The end.** This is repeated until the old plan wins. Each round lowers the cost of the layout
-//! by more than its move costs, so the rounds end. The last plan, revised again over the same
-//! graph, stays as it is: no motion.
+//! An access to the area is shorter than one at home. That is left out of the costs: how much shorter
+//! depends on the disk and on its data. The comparison is repeated until the old plan wins. Each
+//! round lowers the cost of the layout by more than its move costs, so the rounds end.
 
 use std::borrow::Cow;
 

@@ -16,7 +16,6 @@ use crate::write_buffer::ring::Segment;
 /// turn.
 const LOST_PAGES: u32 = 64 << 10;
 
-/// A record found in the log.
 pub(super) struct Found {
     pub(super) slot: Slot,
     pub(super) header: Header,
@@ -33,7 +32,6 @@ pub(crate) struct Incomplete {
     pub(crate) homes: Vec<u64>,
 }
 
-/// The log from its beginning to its end.
 pub(super) struct LogFound {
     pub(super) records: Vec<Found>,
     /// The `durable` of a record behind the end, and its own sequence.

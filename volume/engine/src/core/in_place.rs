@@ -42,7 +42,6 @@ pub(crate) struct Part {
     voids: bool,
 }
 
-/// Where a part of a write goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Goes {
     /// To this slot, and those behind it.

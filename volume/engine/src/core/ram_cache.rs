@@ -34,13 +34,11 @@ pub(crate) struct RamCache {
     pub(crate) grid: PageGrid,
 }
 
-/// Where a page was inserted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Inserted {
     pub(crate) slot: u32,
     /// The slot did not hold this page before.
     pub(crate) is_new: bool,
-    /// The page that was evicted.
     pub(crate) evicted: Option<u64>,
 }
 

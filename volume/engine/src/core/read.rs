@@ -96,7 +96,6 @@ pub(super) enum Found {
     Pieces,
 }
 
-/// Where a piece of a read comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Piece {
     Home,

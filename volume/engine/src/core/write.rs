@@ -60,7 +60,6 @@ impl Absorbed {
     }
 }
 
-/// A write that waits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Blocked {
     id: RequestId,

@@ -48,7 +48,6 @@ pub(crate) struct Destage {
     mark: Mark,
 }
 
-/// Which pages go home.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Which<'a> {
     /// Pages that a client waits for.

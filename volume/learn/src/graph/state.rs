@@ -163,7 +163,6 @@ impl AccessGraph {
     }
 }
 
-/// The unread bytes.
 #[derive(Clone, Copy)]
 struct Rest<'a>(&'a [u8]);
 

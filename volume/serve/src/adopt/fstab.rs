@@ -145,10 +145,6 @@ pub(super) fn disable(root: &Path, name: &str, line: &str) -> Result<(), AdoptEr
 /// Restores the lines that this adoption switched off.
 pub(super) fn restore(root: &Path, name: &str) -> Result<(), AdoptError> {
     let prefix = prefix(name);
-    // A power cut may have left it.
-    if let Some(target) = located(root)? {
-        let _ = fs::remove_file(target.with_extension("seekless-part"));
-    }
     change(root, |l| l.strip_prefix(&prefix).map(ToOwned::to_owned)).map(|_| ())
 }
 
