@@ -35,7 +35,7 @@ use crate::listen::{Accepted, Listener, Peer, is_hidden, process_of};
 use crate::memory::Data;
 use crate::share::ClientShare;
 use crate::volume::{Finished, Volume};
-pub use stats::{AdaptiveCounts, AreaStats, MemoryStats, ServerStats};
+pub use stats::{AdaptiveCounts, AreaStats, ServerStats};
 
 /// Most clients; more are refused.
 pub(crate) const CLIENTS_MAX: usize = 128;

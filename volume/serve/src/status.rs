@@ -228,20 +228,6 @@ pub struct ScrubStatus {
     pub lost_pages: u64,
 }
 
-impl ScrubStatus {
-    /// From the volume's counters; `None` without a lasting area.
-    pub(crate) fn of(stats: &ServerStats) -> Option<Self> {
-        stats.area.scrub.map(|s| Self {
-            passes: s.done.passes,
-            running: s.done.running,
-            last_end_unix_ms: s.last_end_unix_ms,
-            pages: s.done.pages,
-            damaged_pages: s.done.damaged,
-            lost_pages: s.done.lost,
-        })
-    }
-}
-
 /// A home on another server: what was asked of that server, and what its failures cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ElsewhereStatus {
@@ -284,19 +270,6 @@ pub struct MemoryStatus {
     pub buffers_bytes: u64,
     /// Clients that wait for memory for a long request.
     pub waiting_clients: u64,
-}
-
-impl MemoryStatus {
-    /// From the volume's counters.
-    pub fn of(stats: &ServerStats) -> Self {
-        let m = &stats.memory;
-        Self {
-            most_bytes: m.most.map(|b| b.0),
-            pages_bytes: m.pages.0,
-            buffers_bytes: m.buffers.0,
-            waiting_clients: m.waiting as u64,
-        }
-    }
 }
 
 /// Operations as a provider counts them, modelled: for the I/Os that were sent, and for the vanilla

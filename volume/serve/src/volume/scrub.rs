@@ -5,18 +5,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use seekless_block::SimTime;
 use seekless_engine::{Engine, Input, Scrubbed};
 
+use crate::status::ScrubStatus;
+
 /// The first pass begins after one part in this many of the period. A server that is started every
 /// day checks its area too.
 const FIRST: u32 = 100;
-
-/// The scrub's results, and when its last pass ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ScrubStats {
-    /// Since the start.
-    pub done: Scrubbed,
-    /// Since 1970; `None` before the end of the first pass.
-    pub last_end_unix_ms: Option<u64>,
-}
 
 #[derive(Debug)]
 pub(super) struct Schedule {
@@ -51,8 +44,17 @@ impl Schedule {
         })
     }
 
-    pub(super) fn stats(&self, engine: &Engine) -> ScrubStats {
-        ScrubStats { done: engine.scrubbed(), last_end_unix_ms: self.last_end_unix_ms }
+    pub(super) fn status(&self, engine: &Engine) -> ScrubStatus {
+        let Scrubbed { passes, running, pages, damaged, lost, .. } = engine.scrubbed();
+        let last_end_unix_ms = self.last_end_unix_ms;
+        ScrubStatus {
+            passes,
+            running,
+            last_end_unix_ms,
+            pages,
+            damaged_pages: damaged,
+            lost_pages: lost,
+        }
     }
 }
 
@@ -77,6 +79,6 @@ mod tests {
         assert!(matches!(schedule.look(&engine, first), Some(Input::Scrub)));
         assert!(schedule.look(&engine, first).is_none(), "once");
         assert_eq!(schedule.next(), SimTime(first.0 + 1_000_000_000_000));
-        assert_eq!(schedule.stats(&engine), ScrubStats::default(), "no pass has ended");
+        assert_eq!(schedule.status(&engine), ScrubStatus::default(), "no pass has ended");
     }
 }
