@@ -57,7 +57,7 @@ mod watch;
 pub use backend::emulated::{DiskStats, HeadSample};
 pub use backend::identity::on_one_disk;
 pub use backend::lateness::Lateness;
-pub use backend::remote::{NbdUri, RemoteCounts};
+pub use backend::remote::NbdUri;
 pub use builder::{Backing, Builder, Emulation, HostQueue, MakeShadow};
 pub use ending::{Ending, StopReply};
 pub use error::ServeError;

@@ -245,20 +245,6 @@ pub struct ElsewhereStatus {
     pub away_s: f64,
 }
 
-impl ElsewhereStatus {
-    /// From the volume's counters; `None` if home is here.
-    pub fn of(stats: &ServerStats) -> Option<Self> {
-        stats.elsewhere.map(|c| Self {
-            connected: !c.is_away,
-            reads: c.reads,
-            changes: c.changes,
-            reconnects: c.reconnects,
-            sent_again: c.sent_again,
-            away_s: c.away.as_secs_f64(),
-        })
-    }
-}
-
 /// Memory of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryStatus {

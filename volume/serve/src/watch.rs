@@ -23,9 +23,9 @@ use crate::policy_guard::PolicyGuard;
 use crate::server::{AdaptiveCounts, Control, ServerStats};
 use crate::shadow::{Compared, Shadow};
 use crate::status::{
-    AdaptiveStatus, BudgetStatus, BusyStatus, CopyStatus, ElsewhereStatus, Event, Events,
-    GuardStatus, History, LearningStatus, OperationStatus, PlanStatus, Point, RequestStatus,
-    Sample, Status, VerdictStatus, VolumeStatus,
+    AdaptiveStatus, BudgetStatus, BusyStatus, CopyStatus, Event, Events, GuardStatus, History,
+    LearningStatus, OperationStatus, PlanStatus, Point, RequestStatus, Sample, Status,
+    VerdictStatus, VolumeStatus,
 };
 use crate::tap::TapEnd;
 use crate::verdict::Judge;
@@ -452,7 +452,7 @@ impl Work {
                 unwatched: self.from.tap.missed(),
             },
             scrub: stats.area.scrub,
-            elsewhere: ElsewhereStatus::of(stats),
+            elsewhere: stats.elsewhere,
             memory: stats.memory,
             operations: OperationStatus::of(self.shadow.as_deref(), self.about.provider.as_ref()),
             adaptive: AdaptiveStatus::of(stats, self.guard_status()),

@@ -197,7 +197,7 @@ impl VolumeState {
             nbd_clients: stats.clients as u64,
             damaged_pages: stats.engine.damaged,
             scrub: a.scrub,
-            elsewhere: ElsewhereStatus::of(stats),
+            elsewhere: stats.elsewhere,
             memory: Some(stats.memory),
             operations: None,
             fell_back: a.fell_back,

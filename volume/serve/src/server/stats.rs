@@ -4,12 +4,11 @@ use seekless_block::Bytes;
 use seekless_engine::{Mode, Progress, Replicated, Stats, Trouble};
 
 use crate::backend::emulated::DiskStats;
-use crate::backend::remote::RemoteCounts;
-use crate::status::{MemoryStatus, ScrubStatus};
+use crate::status::{ElsewhereStatus, MemoryStatus, ScrubStatus};
 use crate::volume::IoFailure;
 
 /// Counters and state of a volume.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ServerStats {
     /// The engine's counts.
     pub engine: Stats,
@@ -28,7 +27,7 @@ pub struct ServerStats {
     /// Counters of the adaptive policy; `None` under another policy.
     pub adaptive: Option<AdaptiveCounts>,
     /// The server of home; `None` if home is here.
-    pub elsewhere: Option<RemoteCounts>,
+    pub elsewhere: Option<ElsewhereStatus>,
     /// Memory.
     pub memory: MemoryStatus,
 }
