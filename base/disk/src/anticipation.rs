@@ -13,7 +13,6 @@ use seekless_block::{Duration, Lba, Op, SimTime, StreamId};
 use crate::disk::{Disk, Key};
 use crate::drive::Command;
 
-/// Longest wait.
 const BOUND: Duration = Duration::from_millis(6);
 /// A stream that was preferred for this long is not preferred again until another stream was
 /// served. It is the length of a batch of reads in Linux.

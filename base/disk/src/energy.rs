@@ -81,7 +81,6 @@ impl Transition {
         Energy(mul_div(self.energy.0, time.0, self.time.0))
     }
 
-    /// The rest of the transition after `time`.
     pub(crate) fn rest(&self, time: Duration) -> Self {
         Self {
             time: Duration(self.time.0.saturating_sub(time.0)),

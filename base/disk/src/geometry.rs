@@ -186,7 +186,6 @@ impl Zone {
 }
 
 impl Geometry {
-    /// The layout of a checked specification.
     pub(crate) fn new(spec: &GeometrySpec, capacity: u64) -> Self {
         let mut zones = Vec::with_capacity(spec.zones.len());
         let mut first_lbn = 0;

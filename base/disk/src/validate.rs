@@ -1,4 +1,4 @@
-//! Compares the model with references: replays a workload and compares two sets of times.
+//! Compares the model with a real drive: replays measured requests and compares the service times.
 //!
 //! Input is text and output is numbers; files, printing and the limits for a good match belong to
 //! the caller.
@@ -6,10 +6,10 @@
 use seekless_block::{Extent, Op, SimTime};
 
 use crate::disk::{Disk, DiskError};
-use crate::drive::{Command, Completion, Drive};
+use crate::drive::{Command, Drive};
 use crate::scheduler::Scheduler;
 
-/// A reference text that cannot be parsed.
+/// A text of measured requests that cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}: {what}")]
 pub struct TextError {
@@ -19,26 +19,6 @@ pub struct TextError {
     pub line: usize,
     /// The fault and the expected text.
     pub what: String,
-}
-
-/// A request of a workload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Arrival {
-    /// Time of arrival (open loop).
-    pub at: SimTime,
-    /// Read or write.
-    pub op: Op,
-    /// The sectors.
-    pub extent: Extent,
-}
-
-/// The arrival of requests at the drive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Loop {
-    /// Open loop: each request at its own time.
-    Open,
-    /// Closed loop: this many requests in flight; each completion starts the next.
-    Closed(usize),
 }
 
 /// One line of a text with columns separated by whitespace or commas.
@@ -57,12 +37,6 @@ impl Columns<'_> {
             what: format!("column {} should be {name}, found '{field}'", column + 1),
         })
     }
-
-    /// Nanoseconds from a decimal number in units of `unit` nanoseconds.
-    fn time(&self, column: usize, unit: f64, name: &str) -> Result<u64, TextError> {
-        let v: f64 = self.get(column, name)?;
-        Ok((v * unit).round() as u64)
-    }
 }
 
 fn lines<'a>(file: &'a str, text: &'a str) -> impl Iterator<Item = Columns<'a>> {
@@ -77,22 +51,6 @@ fn lines<'a>(file: &'a str, text: &'a str) -> impl Iterator<Item = Columns<'a>> 
                 .filter(|f| !f.is_empty())
                 .collect(),
         })
-}
-
-/// Parses DiskSim's default trace format: `arrival_ms device sector sectors flags`; bit 0 of the
-/// flags means a read.
-pub fn parse_arrivals(file: &str, text: &str) -> Result<Vec<Arrival>, TextError> {
-    lines(file, text)
-        .map(|c| {
-            let flags: u32 = u32::from_str_radix(c.fields.get(4).unwrap_or(&""), 16)
-                .or_else(|_| c.get(4, "flags (hexadecimal)"))?;
-            Ok(Arrival {
-                at: SimTime(c.time(0, 1e6, "the arrival in milliseconds")?),
-                op: if flags & 1 == 1 { Op::Read } else { Op::Write },
-                extent: Extent::new(c.get(2, "a sector")?, c.get(3, "a number of sectors")?),
-            })
-        })
-        .collect()
 }
 
 /// A request measured on a real drive.
@@ -148,48 +106,6 @@ pub fn parse_measured(file: &str, text: &str) -> Result<Vec<Measured>, TextError
         .collect()
 }
 
-/// Replays a whole workload. Completions are in the order of their ends; `tag` is the index of the
-/// request.
-pub fn replay(
-    disk: Disk,
-    scheduler: Scheduler,
-    mode: Loop,
-    requests: &[Arrival],
-) -> Result<Vec<Completion>, DiskError> {
-    let mut drive = Drive::new(disk, scheduler);
-    let mut out = Vec::with_capacity(requests.len());
-    let command = |tag: usize| {
-        let Arrival { op, extent, .. } = requests[tag];
-        Command::new(tag as u64, op, extent)
-    };
-    let mut next = match mode {
-        Loop::Open => 0,
-        Loop::Closed(depth) => depth.min(requests.len()),
-    };
-    for tag in 0..next {
-        drive.submit(SimTime(0), command(tag))?;
-    }
-    loop {
-        let event = drive.next_event();
-        match (mode, requests.get(next)) {
-            (Loop::Open, Some(r)) if event.is_none_or(|at| r.at < at) => {
-                drive.submit(r.at, command(next))?;
-                next += 1;
-                continue;
-            }
-            _ => {}
-        }
-        let Some(at) = event else { return Ok(out) };
-        while let Some(c) = drive.poll(at) {
-            out.push(c);
-            if mode != Loop::Open && next < requests.len() {
-                drive.submit(at, command(next))?;
-                next += 1;
-            }
-        }
-    }
-}
-
 /// Replays measured requests one at a time, each `think` after the end of the request before.
 /// Returns the modelled service times in milliseconds.
 fn replay_measured(disk: Disk, requests: &[Measured]) -> Result<Vec<f64>, DiskError> {
@@ -242,7 +158,7 @@ pub fn compare_measured(disk: Disk, requests: &[Measured]) -> Result<Measurement
 /// the horizontal distance between two distributions, in the unit of the samples. If the samples
 /// have different sizes, they are compared at evenly spaced quantiles, as many as the larger sample
 /// has values.
-fn demerit(a: &[f64], b: &[f64]) -> f64 {
+pub fn demerit(a: &[f64], b: &[f64]) -> f64 {
     let sorted = |x: &[f64]| {
         let mut x = x.to_vec();
         x.sort_by(f64::total_cmp);
@@ -263,109 +179,8 @@ fn demerit(a: &[f64], b: &[f64]) -> f64 {
     (sum / n as f64).sqrt()
 }
 
-/// Mean of a sample; NaN if it is empty.
-pub fn mean(x: &[f64]) -> f64 {
+fn mean(x: &[f64]) -> f64 {
     x.iter().sum::<f64>() / x.len() as f64
-}
-
-/// The recorded times of one request of a reference run.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Recorded {
-    /// Seek in milliseconds.
-    pub seek: f64,
-    /// Rotation in milliseconds.
-    pub rotation: f64,
-    /// Transfer in milliseconds.
-    pub transfer: f64,
-    /// Response: milliseconds from arrival to completion.
-    pub response: f64,
-}
-
-impl Recorded {
-    /// Sum of seek, rotation and transfer, in milliseconds.
-    pub fn service(&self) -> f64 {
-        self.seek + self.rotation + self.transfer
-    }
-
-    fn of(c: &Completion) -> Self {
-        Self {
-            seek: c.access.seek.as_millis_f64(),
-            rotation: c.access.rotation.as_millis_f64(),
-            transfer: c.access.transfer.as_millis_f64(),
-            response: c.finished.since(c.submitted).as_millis_f64(),
-        }
-    }
-}
-
-/// Parses a reference run: comma-separated, with a header that names `seek_ms`, `rotlat_ms`,
-/// `xfer_ms`, `complete_ms` and `response_ms`. Requests that never completed (-1) are left out.
-pub fn parse_recorded(file: &str, text: &str) -> Result<Vec<Recorded>, TextError> {
-    let mut all = lines(file, text);
-    let names: Vec<&str> = all.next().map(|c| c.fields).unwrap_or_default();
-    let column = |name: &str| {
-        names.iter().position(|n| *n == name).ok_or_else(|| TextError {
-            file: file.to_owned(),
-            line: 1,
-            what: format!("the header has no column '{name}'"),
-        })
-    };
-    let (s, r, x) = (column("seek_ms")?, column("rotlat_ms")?, column("xfer_ms")?);
-    let (done, response) = (column("complete_ms")?, column("response_ms")?);
-    let mut out = Vec::new();
-    for c in all {
-        if c.get::<f64>(done, "milliseconds")? >= 0.0 {
-            out.push(Recorded {
-                seek: c.get(s, "milliseconds")?,
-                rotation: c.get(r, "milliseconds")?,
-                transfer: c.get(x, "milliseconds")?,
-                response: c.get(response, "milliseconds")?,
-            });
-        }
-    }
-    Ok(out)
-}
-
-/// The model and its reference: means in milliseconds, demerits as fractions of the reference's
-/// mean.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Comparison {
-    /// Number of requests compared.
-    pub requests: usize,
-    /// Means of the reference.
-    pub reference: Recorded,
-    /// Means of the model.
-    pub model: Recorded,
-    /// Demerit of the response times, divided by the reference's mean response time.
-    pub response_demerit: f64,
-    /// Demerit of the service times, divided by the reference's mean service time.
-    pub service_demerit: f64,
-}
-
-/// Compares a replay with a reference run of the same workload. The reference ends before its last
-/// requests in flight complete; as many of the model's last requests are left out.
-pub fn compare(ours: &[Completion], reference: &[Recorded]) -> Comparison {
-    let ours: Vec<Recorded> = ours.iter().take(reference.len()).map(Recorded::of).collect();
-    let means = |x: &[Recorded]| {
-        let of = |f: fn(&Recorded) -> f64| mean(&x.iter().map(f).collect::<Vec<_>>());
-        Recorded {
-            seek: of(|r| r.seek),
-            rotation: of(|r| r.rotation),
-            transfer: of(|r| r.transfer),
-            response: of(|r| r.response),
-        }
-    };
-    let column = |x: &[Recorded], f: fn(&Recorded) -> f64| x.iter().map(f).collect::<Vec<f64>>();
-    let share = |f: fn(&Recorded) -> f64| {
-        let theirs = column(reference, f);
-        demerit(&column(&ours, f), &theirs) / mean(&theirs)
-    };
-    Comparison {
-        requests: ours.len(),
-        reference: means(reference),
-        model: means(&ours),
-        response_demerit: share(|r| r.response),
-        service_demerit: share(Recorded::service),
-    }
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 use seekless_block::{Duration, Extent, Flags, Lba, Op, Power, Sectors, SimTime};
+use serde::Serialize;
 
 use crate::disk::{Access, DiskError};
 use crate::drive::{Command, Completion};
@@ -19,7 +20,7 @@ use crate::token_bucket::TokenBucket;
 use crate::volume_spec::{OperationSpec, RateSpec, VolumeSpec};
 
 /// Number of operations served, as the provider counts them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Operations {
     /// Operations that read, including the read of a rewritten object.
     pub reads: u64,
@@ -54,7 +55,6 @@ struct Busy {
     background: bool,
 }
 
-/// Power while reading, while writing, and while idle.
 #[derive(Clone, Copy, Debug, Default)]
 struct Watts {
     read: Power,

@@ -9,6 +9,7 @@ use rustix::mm::MlockAllFlags;
 use rustix::thread::CapabilitySet;
 
 use crate::sys;
+pub use crate::sys::{return_freed_memory, trim_freed_memory};
 
 /// Size of one piece of the reserve: below the size that the allocator maps by itself.
 const PIECE_BYTES: usize = 1 << 20;
@@ -18,17 +19,6 @@ const PIECE_BYTES: usize = 1 << 20;
 pub fn prepare() {
     sys::keep_freed_memory();
     crate::fuse_mount::serve_under_memory_pressure();
-}
-
-/// Prepares a process with a bound on its memory: large pieces that are freed go back to the kernel at
-/// once.
-pub fn prepare_bounded() {
-    sys::return_freed_memory();
-}
-
-/// Gives freed memory back to the kernel, unless [`prepare`] said to keep it.
-pub fn give_back_free_memory() {
-    sys::trim_freed_memory();
 }
 
 /// The memory of this machine, or of the control group of this process if that is less.

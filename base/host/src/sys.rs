@@ -191,9 +191,9 @@ pub(crate) fn keep_freed_memory() {
     }
 }
 
-/// Large pieces are mapped by themselves, so that their memory goes back when they are freed. Few
-/// arenas, so that little lies idle in them.
-pub(crate) fn return_freed_memory() {
+/// For a process with a bound on its memory: large pieces are mapped by themselves, so that their
+/// memory goes back to the kernel when they are freed. Few arenas, so that little lies idle in them.
+pub fn return_freed_memory() {
     #[cfg(target_env = "gnu")]
     for (name, value) in [(libc::M_MMAP_THRESHOLD, 128 << 10), (libc::M_ARENA_MAX, 2)] {
         // SAFETY: the call takes two integers, and sets numbers of the allocator.
@@ -201,8 +201,9 @@ pub(crate) fn return_freed_memory() {
     }
 }
 
-/// Gives free memory between the pieces in use back to the kernel.
-pub(crate) fn trim_freed_memory() {
+/// Gives free memory between the pieces in use back to the kernel, unless
+/// [`prepare`](crate::pressure::prepare) said to keep it.
+pub fn trim_freed_memory() {
     #[cfg(target_env = "gnu")]
     if !KEEPS.load(std::sync::atomic::Ordering::Relaxed) {
         // SAFETY: the call takes an integer, and touches only free memory of the allocator.

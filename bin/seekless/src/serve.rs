@@ -435,7 +435,7 @@ impl Reported {
 
     /// Reports an area that lost data or fails.
     fn area(&mut self, stats: &ServerStats, say: &dyn Fn(&str)) {
-        let lost = stats.area.scrub.unwrap_or_default().done.lost;
+        let lost = stats.area.scrub.unwrap_or_default().lost_pages;
         if lost > self.lost {
             say(&format!(
                 "DATA LOST: {lost} damaged pages of the area have no other copy; reads of them fail: see `seekless volume status`"

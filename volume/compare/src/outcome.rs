@@ -109,17 +109,6 @@ pub struct EnergyJoules {
 /// A number for each state of a drive.
 pub type States = ByState<f64>;
 
-/// Operations as the provider counts them, for the measured requests and for moving data.
-#[derive(Clone, Debug, Serialize)]
-pub struct OperationCount {
-    /// Those that read.
-    pub reads: u64,
-    /// Those that write.
-    pub writes: u64,
-    /// Of both, for reconfiguration.
-    pub background: u64,
-}
-
 /// The price of a device, in US dollars.
 #[derive(Clone, Debug, Serialize)]
 pub struct CostUsd {
@@ -240,10 +229,9 @@ pub struct Run {
     pub state_s: States,
     /// Number of times the platters were stopped.
     pub spin_downs: u64,
-    /// Operations counted; absent for disks.
+    /// For the measured requests and for moving data.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub operations: Option<OperationCount>,
-    /// Price; absent for disks.
+    pub operations: Option<Operations>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<CostUsd>,
     /// Share of foreground disk I/Os that did not start at the end of the previous I/O.
@@ -300,11 +288,7 @@ impl Run {
             },
             j_per_op: joules(all) / m.requests.max(1) as f64,
             state_s: m.state_time.map(seekless_block::Duration::as_secs_f64),
-            operations: m.operations.map(|o| OperationCount {
-                reads: o.reads,
-                writes: o.writes,
-                background: o.background,
-            }),
+            operations: m.operations,
             cost_usd: priced.zip(m.operations).map(|(spec, o)| CostUsd::new(spec, &o, m)),
             spin_downs: m.spin_downs,
             nonsequential_share: m.nonsequential as f64 / ios,

@@ -53,24 +53,17 @@ pub enum PolicyName {
     Fs2Proven,
 }
 
-/// A setting of a policy.
+/// A setting of a policy: the field of [`Policy`] with this name.
+#[allow(missing_docs, reason = "the fields have them")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PolicyKey {
-    /// [`Policy::order`].
     Order,
-    /// [`Policy::training`].
     Training,
-    /// [`Policy::planning`].
     Planning,
-    /// [`Policy::min_weight`].
     MinWeight,
-    /// [`Policy::streams`].
     Streams,
-    /// [`Policy::area_at`].
     AreaAt,
-    /// [`Policy::degree`].
     Degree,
-    /// [`Policy::trail`].
     Trail,
 }
 

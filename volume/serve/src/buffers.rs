@@ -62,7 +62,7 @@ impl Buffers {
             drop(buf);
             if self.given_up > TRIM_EVERY {
                 self.given_up = 0;
-                seekless_host::pressure::give_back_free_memory();
+                seekless_host::pressure::trim_freed_memory();
             }
         }
     }

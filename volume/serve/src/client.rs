@@ -6,8 +6,6 @@ mod replay;
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs as _};
-use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use seekless_nbd::{
@@ -111,33 +109,7 @@ impl Client {
         silence: Duration,
         tls: Option<&TlsHome>,
     ) -> Result<Self, ClientError> {
-        let stream: Box<dyn Stream> = match address {
-            Address::Unix(path) => {
-                let stream = UnixStream::connect(path)?;
-                stream.set_read_timeout(Some(silence))?;
-                stream.set_write_timeout(Some(silence))?;
-                Box::new(stream)
-            }
-            Address::Tcp(host) => {
-                let mut last = io::Error::from(io::ErrorKind::NotFound);
-                let mut connected = None;
-                for address in host.to_socket_addrs()? {
-                    match TcpStream::connect_timeout(&address, silence) {
-                        Ok(stream) => {
-                            connected = Some(stream);
-                            break;
-                        }
-                        Err(e) => last = e,
-                    }
-                }
-                let stream = connected.ok_or(last)?;
-                stream.set_nodelay(true)?;
-                stream.set_read_timeout(Some(silence))?;
-                stream.set_write_timeout(Some(silence))?;
-                Box::new(stream)
-            }
-        };
-        Self::begin(stream, options, tls)
+        Self::begin(Box::new(address.connect(silence)?), options, tls)
     }
 
     /// Starts a session over a stream.

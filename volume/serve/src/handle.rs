@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use seekless_block::{Bytes, Extent, Flags, Op, Sectors};
+use seekless_block::{Bytes, Extent, Flags, Op};
 use seekless_engine::{AttachReport, Command, Mode};
 use seekless_host::{Users, cannot};
 use seekless_learn::{Plan, Policy, PolicyName, Replica};
@@ -119,15 +119,6 @@ impl ServerHandle {
     /// Moves to a layout in the background; [`ServerStats::progress`] shows the progress.
     pub fn install(&self, plan: Plan) -> Result<(), ServeError> {
         self.volume.send(Control::Install(plan))
-    }
-
-    /// Lets the learner plan now, and installs the plan. Returns the sectors that will have a copy;
-    /// zero without a learner.
-    pub fn relearn(&self) -> Result<Sectors, ServeError> {
-        if self.learner.is_none() {
-            return Ok(Sectors(0));
-        }
-        self.plan().recv().map(Sectors).map_err(|_| ServeError::Stopped)
     }
 
     /// Lets the learner plan, and waits for nothing. The answer comes once the plan is installed:

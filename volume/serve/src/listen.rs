@@ -2,12 +2,13 @@
 
 use std::fmt;
 use std::io;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::time::Duration;
 
 use rustix::fs::Mode;
 use rustix::io::Errno;
@@ -42,6 +43,33 @@ impl Address {
             }
         }
     }
+
+    /// A connection, each read and write of which waits no longer than `patience`.
+    pub(crate) fn connect(&self, patience: Duration) -> io::Result<UnixStream> {
+        let stream = match self {
+            Self::Unix(path) => UnixStream::connect(path)?,
+            Self::Tcp(host) => {
+                let stream = connect_tcp(host, patience)?;
+                stream.set_nodelay(true)?;
+                // Reads and writes are the same for both kinds of socket.
+                OwnedFd::from(stream).into()
+            }
+        };
+        stream.set_read_timeout(Some(patience))?;
+        stream.set_write_timeout(Some(patience))?;
+        Ok(stream)
+    }
+}
+
+fn connect_tcp(host: &str, patience: Duration) -> io::Result<TcpStream> {
+    let mut last = io::ErrorKind::NotFound.into();
+    for at in host.to_socket_addrs()? {
+        match TcpStream::connect_timeout(&at, patience) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
 }
 
 impl FromStr for Address {

@@ -35,7 +35,7 @@ use crate::memory::Data;
 use crate::memory_shares::ClientShare;
 use crate::poll_or_sleep::{Eagerness, SPIN};
 use crate::volume::{Finished, Volume};
-pub use stats::{AdaptiveCounts, AreaStats, MemoryStats, ServerStats};
+pub use stats::{AdaptiveCounts, AreaStats, ServerStats};
 
 /// Most clients; more are refused.
 pub(crate) const CLIENTS_MAX: usize = 128;

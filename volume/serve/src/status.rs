@@ -228,20 +228,6 @@ pub struct ScrubStatus {
     pub lost_pages: u64,
 }
 
-impl ScrubStatus {
-    /// From the volume's counters; `None` without a lasting area.
-    pub(crate) fn of(stats: &ServerStats) -> Option<Self> {
-        stats.area.scrub.map(|s| Self {
-            passes: s.done.passes,
-            running: s.done.running,
-            last_end_unix_ms: s.last_end_unix_ms,
-            pages: s.done.pages,
-            damaged_pages: s.done.damaged,
-            lost_pages: s.done.lost,
-        })
-    }
-}
-
 /// A home on another server: requests to this server, and the cost of its failures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ElsewhereStatus {
@@ -259,20 +245,6 @@ pub struct ElsewhereStatus {
     pub away_s: f64,
 }
 
-impl ElsewhereStatus {
-    /// From the volume's counters; `None` if home is here.
-    pub fn of(stats: &ServerStats) -> Option<Self> {
-        stats.elsewhere.map(|c| Self {
-            connected: !c.is_away,
-            reads: c.reads,
-            changes: c.changes,
-            reconnects: c.reconnects,
-            sent_again: c.sent_again,
-            away_s: c.away.as_secs_f64(),
-        })
-    }
-}
-
 /// Memory of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemoryStatus {
@@ -284,19 +256,6 @@ pub struct MemoryStatus {
     pub buffers_bytes: u64,
     /// Clients that wait for memory for a long request.
     pub waiting_clients: u64,
-}
-
-impl MemoryStatus {
-    /// From the volume's counters.
-    pub fn of(stats: &ServerStats) -> Self {
-        let m = &stats.memory;
-        Self {
-            most_bytes: m.most.map(|b| b.0),
-            pages_bytes: m.pages.0,
-            buffers_bytes: m.buffers.0,
-            waiting_clients: m.waiting as u64,
-        }
-    }
 }
 
 /// Operations as a provider counts them, modelled: for the I/Os that were sent, and for the vanilla

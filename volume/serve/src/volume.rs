@@ -32,14 +32,14 @@ use crate::error::ServeError;
 use crate::learner::{Room, RoomReply};
 use crate::memory::{Current, Data, Inflight, Memories};
 use crate::memory_shares::Shares;
-use crate::server::{AdaptiveCounts, AreaStats, MemoryStats, ServerStats};
+use crate::server::{AdaptiveCounts, AreaStats, ServerStats};
+use crate::status::MemoryStatus;
 use crate::tap::Tap;
 
 pub(crate) use clock::Clock;
 pub use io::IoFailure;
 use io::{Running, concerns};
 use scrub::Schedule;
-pub use scrub::ScrubStats;
 
 /// The area's device may refuse a detach so often: the engine tries once a second.
 const DETACH_TRIES: u32 = 3;
@@ -413,11 +413,11 @@ impl<O> Volume<O> {
             unobserved: self.unobserved,
             clients,
             elsewhere: self.files.remote().map(Remote::counts),
-            memory: MemoryStats {
-                most: self.memory_most,
-                pages: self.engine.config().cache_bytes,
-                buffers: Bytes(self.memories.bytes() as u64),
-                waiting: self.memories.payload.waiting(),
+            memory: MemoryStatus {
+                most_bytes: self.memory_most.map(|b| b.0),
+                pages_bytes: self.engine.config().cache_bytes.0,
+                buffers_bytes: self.memories.bytes() as u64,
+                waiting_clients: self.memories.payload.waiting() as u64,
             },
             adaptive: self
                 .engine
@@ -433,7 +433,7 @@ impl<O> Volume<O> {
                 guarded: self.is_guarded(),
                 trouble: self.engine.trouble(),
                 failure: self.failure,
-                scrub: self.scrub.as_ref().map(|s| s.stats(&self.engine)),
+                scrub: self.scrub.as_ref().map(|s| s.status(&self.engine)),
                 fell_back: self.engine.has_fallen_back(),
             },
         }

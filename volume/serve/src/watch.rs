@@ -23,9 +23,9 @@ use crate::policy_guard::PolicyGuard;
 use crate::server::{AdaptiveCounts, Control, ServerStats};
 use crate::shadow::{Compared, Shadow};
 use crate::status::{
-    AdaptiveStatus, BudgetStatus, BusyStatus, CopyStatus, ElsewhereStatus, Event, Events,
-    GuardStatus, History, LearningStatus, MemoryStatus, OperationStatus, PlanStatus, Point,
-    RequestStatus, Sample, ScrubStatus, Status, VerdictStatus, VolumeStatus,
+    AdaptiveStatus, BudgetStatus, BusyStatus, CopyStatus, Event, Events, GuardStatus, History,
+    LearningStatus, OperationStatus, PlanStatus, Point, RequestStatus, Sample, Status,
+    VerdictStatus, VolumeStatus,
 };
 use crate::tap::TapEnd;
 use crate::verdict::Judge;
@@ -454,9 +454,9 @@ impl WatcherWork {
                 missed_requests: stats.unobserved,
                 unwatched: self.from.tap.missed(),
             },
-            scrub: ScrubStatus::of(stats),
-            elsewhere: ElsewhereStatus::of(stats),
-            memory: MemoryStatus::of(stats),
+            scrub: stats.area.scrub,
+            elsewhere: stats.elsewhere,
+            memory: stats.memory,
             operations: OperationStatus::of(self.shadow.as_deref(), self.about.provider.as_ref()),
             adaptive: AdaptiveStatus::of(stats, self.guard_status()),
             busy,
@@ -532,14 +532,17 @@ impl WatcherWork {
     /// Damage that the scrub found, and the end of write-back by an area that fails.
     fn narrate_area(&self, stats: &ServerStats, before: &ServerStats, unix: u64) {
         let tell = |text: String| self.board.tell(unix, text);
-        let done = |stats: &ServerStats| stats.area.scrub.unwrap_or_default().done;
+        let done = |stats: &ServerStats| stats.area.scrub.unwrap_or_default();
         let (now, was) = (done(stats), done(before));
-        if now.damaged > was.damaged {
-            let pages = now.damaged - was.damaged;
+        if now.damaged_pages > was.damaged_pages {
+            let pages = now.damaged_pages - was.damaged_pages;
             tell(format!("The scrub found {pages} damaged pages of the area."));
         }
-        if now.lost > was.lost {
-            tell(format!("{} damaged pages have no other copy: reads of them fail.", now.lost));
+        if now.lost_pages > was.lost_pages {
+            tell(format!(
+                "{} damaged pages have no other copy: reads of them fail.",
+                now.lost_pages
+            ));
         }
         if stats.area.fell_back && !before.area.fell_back {
             tell("The area fails: writes go home from now on.".to_owned());

@@ -85,7 +85,7 @@ impl IoCosts {
         &self.0[Self::index(class, target, writes)]
     }
 
-    fn add(&mut self, class: Class, target: Target, op: Op, done: &Completion) {
+    pub(crate) fn add(&mut self, class: Class, target: Target, op: Op, done: &Completion) {
         let cost = &mut self.0[Self::index(class, target, op != Op::Read)];
         cost.ios += 1;
         cost.sectors += done.extent.len.0;
@@ -215,23 +215,11 @@ impl Measured {
         }
     }
 
-    pub(crate) fn cost(&mut self, class: Class, target: Target, op: Op, done: &Completion) {
-        self.costs.add(class, target, op, done);
-    }
-
     pub(crate) fn foreground_io(&mut self, done: &Completion) {
         // A merged command is a part of the I/O that has its access.
         self.device_ios += u64::from(done.access != Access::default());
         self.nonsequential += u64::from(!done.sequential);
         self.seek_distance_sectors += u128::from(done.seek_distance_sectors);
         self.foreground.add(&done.access);
-    }
-
-    pub(crate) fn foreground_flush(&mut self, done: &Completion) {
-        self.foreground.add(&done.access);
-    }
-
-    pub(crate) fn background_io(&mut self, done: &Completion) {
-        self.background.add(&done.access);
     }
 }

@@ -437,12 +437,12 @@ impl Simulation {
         *commands -= 1;
         let ended = *commands == 0;
         let moved = matches!(op, Op::Read | Op::Write | Op::WriteZeroes);
-        self.measured.cost(class, target, op, &done);
+        self.measured.costs.add(class, target, op, &done);
         match class {
             Class::Foreground if moved => self.measured.foreground_io(&done),
             // A flush moves no data, but keeps a disk with a cache busy.
-            Class::Foreground => self.measured.foreground_flush(&done),
-            Class::InTurn | Class::Background => self.measured.background_io(&done),
+            Class::Foreground => self.measured.foreground.add(&done.access),
+            Class::InTurn | Class::Background => self.measured.background.add(&done.access),
         }
         if moved {
             let kind = match (class, op) {

@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 
-use super::strace::time_of_day;
+use super::strace::{DAY, DayClock, time_of_day};
 use crate::error::BadRecord;
 use crate::files::{FileFormat, FileOp, FileTable, RawEvent};
 use crate::reader_context::{Process, ReaderContext};
@@ -18,7 +18,6 @@ const EXPECTED: &str =
 const TITLE: &str =
     "a title line with Time of Day, Process Name, PID, Operation, Path, Result and Detail";
 const COLUMNS: usize = 32;
-const DAY: u64 = 86_400_000_000_000;
 
 #[derive(Clone, Copy, Debug)]
 struct Titles {
@@ -36,9 +35,7 @@ struct Titles {
 #[derive(Debug, Default)]
 pub(super) struct Procmon {
     titles: Option<Titles>,
-    /// Time of day of the row before, and number of midnights passed.
-    last: u64,
-    days: u64,
+    day: DayClock,
 }
 
 /// The fields of a row, at most [`COLUMNS`]. `None` if a quote does not end.
@@ -133,11 +130,7 @@ impl Procmon {
             _ if text.ends_with(b"PM") && ns < half => ns += half,
             _ => {}
         }
-        if ns + half < self.last {
-            self.days += 1;
-        }
-        self.last = ns;
-        Some(self.days.saturating_mul(DAY).saturating_add(ns))
+        Some(self.day.time(ns))
     }
 }
 

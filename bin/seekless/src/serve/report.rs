@@ -166,7 +166,7 @@ pub(super) fn summary(stats: &ServerStats, operations: Option<OperationStatus>) 
             c.changes,
             c.reconnects,
             c.sent_again,
-            c.away.as_secs_f64(),
+            c.away_s,
         );
     }
     text += &stats.disk.as_ref().map_or_else(String::new, of_the_disk);
@@ -279,7 +279,7 @@ pub(super) fn json(
         prefetched_pages: e.prefetched,
         prefetch_used_pages: e.prefetch_used,
         unobserved_requests: stats.unobserved,
-        elsewhere: ElsewhereStatus::of(stats),
+        elsewhere: stats.elsewhere,
         operations,
         disk: stats.disk.as_ref().map(|d| disk_counts(name, d)),
     };

@@ -475,10 +475,7 @@ pub(crate) fn resume(
 /// The configuration after an attach: the superblock decides these values, not the driver.
 #[must_use]
 pub fn divided_like(config: Config, s: &Superblock, geo: &Geometry) -> Config {
-    let (write_buffer_percent, replicas) = match geo.contents(s.area_size) {
-        Contents::Copies { write_buffer_percent } => (write_buffer_percent, Sectors(0)),
-        Contents::Replicas { most } => (0, most),
-    };
+    let (write_buffer_percent, replicas) = geo.contents(s.area_size).parts();
     Config {
         area: s.area_size,
         grid: Sectors(s.grid.into()),

@@ -15,7 +15,6 @@ use crate::format::{
 };
 use crate::free_space::extents::Extents;
 
-/// Pages that are read at a time.
 const PIECE: u32 = 256;
 
 /// The contents of an area.
@@ -305,7 +304,6 @@ pub fn restore_superblock(area: &mut dyn Device) -> Result<bool, AttachError> {
     Ok(true)
 }
 
-/// The faults that a salvage has repaired.
 fn report_of(recovered: &Recovered, salvage: &Salvage) -> RepairReport {
     let mut report = RepairReport::default();
     let mut repaired = |loss, what| report.mended.push(Finding::new(loss, what));

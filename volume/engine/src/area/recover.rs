@@ -18,7 +18,6 @@ use crate::format::{
 use crate::free_space::extents::Extents;
 use crate::write_buffer::ring::{Ring, Segment};
 
-/// The contents of an area.
 #[derive(Debug)]
 pub(crate) struct Recovered {
     pub(crate) superblock: Superblock,
@@ -51,7 +50,6 @@ pub(crate) struct Recovered {
     pub(super) unreadable: BTreeSet<u64>,
 }
 
-/// Reads the contents of an area.
 pub(crate) fn recover(area: &mut dyn Device) -> Result<Recovered, AttachError> {
     let mut r = begin(area)?;
     if r.superblock.checkpoint_generation > 0 {

@@ -33,7 +33,6 @@ pub(crate) struct Incomplete {
     pub(crate) homes: Vec<u64>,
 }
 
-/// The log from its beginning to its end.
 pub(super) struct LogFound {
     pub(super) records: Vec<FoundRecord>,
     /// The `durable` of a record behind the end, and its own sequence.

@@ -64,7 +64,6 @@ pub(crate) fn salvage(area: &mut dyn Device) -> Result<(Recovered, Salvage), Att
     Ok((r, salvage))
 }
 
-/// The losses of [`salvage`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Salvage {
     /// The first missing record, and a record that knows of it.

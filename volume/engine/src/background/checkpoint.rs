@@ -227,7 +227,6 @@ impl Engine {
         step
     }
 
-    /// Writes one buffer of pages.
     fn put_pages(&mut self, job: &mut Checkpoint) {
         let Some(start) = job.pages.place(self) else { return };
         if self.background.in_flight == 0 {

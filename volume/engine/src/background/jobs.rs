@@ -11,7 +11,6 @@ use crate::write_buffer::destage::DestagePages;
 use crate::write_buffer::durability::Waiter;
 use crate::{Engine, Trouble};
 
-/// The result of a row.
 #[allow(clippy::large_enum_variant, reason = "moved once; a box would take memory at each job")]
 pub(super) enum RowResult {
     Job(Job),

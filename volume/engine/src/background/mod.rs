@@ -49,7 +49,6 @@ pub struct Progress {
     pub total: Sectors,
 }
 
-/// A background I/O in flight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BackgroundIo {
     /// First page of the staging memory, and the number of pages; 0 for other memory.
@@ -75,7 +74,6 @@ pub(crate) enum Job {
     Scrub(Scrub),
 }
 
-/// The result of a job's step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum JobStep {
     /// The job has more to do now.
@@ -509,7 +507,6 @@ impl Engine {
         true
     }
 
-    /// Requests the checksums of pages of the staging memory.
     pub(crate) fn sum_stage(&mut self, page: u32, pages: u32) {
         self.background.sums_awaited = true;
         self.sums.push_back(SumFor::Stage { page });
@@ -522,7 +519,6 @@ pub(crate) const fn stage(page: u32) -> Memory {
     Memory::Stage { offset: Sectors(page as u64 * PAGE_SECTORS) }
 }
 
-/// The whole pages in this many bytes.
 pub(crate) const fn pages_in(bytes: Bytes) -> u32 {
     (bytes.0 / seekless_block::PAGE_BYTES) as u32
 }

@@ -394,7 +394,6 @@ impl Engine {
         }
     }
 
-    /// Reads the window's pages into the stage.
     fn step_read(&mut self, job: &mut Window) -> JobStep {
         if let Some(&run) = job.reads.get(job.next_read) {
             if !self.may_submit(false) {

@@ -21,7 +21,6 @@ const VOID: u32 = 64;
 /// Longest write, 2 MiB.
 const MOST: u32 = 2 * PIECE_PAGES;
 
-/// The position in the ring.
 #[derive(Debug)]
 pub(crate) struct Ring {
     head: u32,

@@ -158,14 +158,12 @@ impl Copies {
         slot.0 >= self.geo.read_slots()
     }
 
-    /// A read of these slots begins.
     pub(crate) fn begin_read(&mut self, slot: Slot, pages: u32) {
         for segment in self.segments_of(slot, pages) {
             self.readers[segment as usize] += 1;
         }
     }
 
-    /// A read of these slots has ended.
     pub(crate) fn end_read(&mut self, slot: Slot, pages: u32) {
         for segment in self.segments_of(slot, pages) {
             self.readers[segment as usize] -= 1;

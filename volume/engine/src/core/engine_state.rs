@@ -21,7 +21,6 @@ use crate::background::Job;
 use crate::write_buffer::durability::Waiter;
 use crate::{Engine, Mode};
 
-/// Where writes go now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Writes {
     Home,
@@ -93,7 +92,6 @@ impl EngineState {
         matches!(self.writes(), Writes::Draining | Writes::Announcing) || self.stamp().is_some()
     }
 
-    /// The write buffer is now empty.
     pub(crate) const fn drained(&mut self) {
         self.set_writes(Writes::Home);
     }

@@ -44,7 +44,6 @@ pub(crate) struct Part {
     voids: bool,
 }
 
-/// Where a part of a write goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WriteDestination {
     /// To this slot, and those behind it.

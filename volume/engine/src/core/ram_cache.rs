@@ -4,22 +4,23 @@
 use seekless_block::{Extent, PAGE_SECTORS, Sectors};
 
 use super::page_map::HomePage;
-use super::ram_index::{Keyed, RamIndex};
-
-const NONE: u32 = u32::MAX;
+use super::ram_index::{Keyed, Neighbours, RamIndex, UseOrder};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot {
     page: u64,
     /// One bit a sector: set where the slot's bytes equal the device's.
     valid: u8,
-    older: u32,
-    newer: u32,
+    neighbours: Neighbours,
 }
 
 impl Keyed for Slot {
     fn key(&self) -> u64 {
         self.page
+    }
+
+    fn neighbours(&mut self) -> &mut Neighbours {
+        &mut self.neighbours
     }
 }
 
@@ -28,19 +29,16 @@ impl Keyed for Slot {
 pub(crate) struct RamCache {
     slots: Vec<Slot>,
     index: RamIndex,
-    newest: u32,
-    oldest: u32,
+    order: UseOrder,
     free: Vec<u32>,
     pub(crate) grid: PageGrid,
 }
 
-/// Where a page was inserted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Inserted {
     pub(crate) slot: u32,
     /// The slot did not hold this page before.
     pub(crate) is_new: bool,
-    /// The page that was evicted.
     pub(crate) evicted: Option<u64>,
 }
 
@@ -119,12 +117,11 @@ impl PageGrid {
 
 impl RamCache {
     pub(crate) fn new(pages: u32, grid: PageGrid) -> Self {
-        let slot = Slot { page: 0, valid: 0, older: NONE, newer: NONE };
+        let slot = Slot { page: 0, valid: 0, neighbours: Neighbours::NONE };
         Self {
             slots: vec![slot; pages as usize],
             index: RamIndex::new(pages),
-            newest: NONE,
-            oldest: NONE,
+            order: UseOrder::EMPTY,
             free: (0..pages).rev().collect(),
             grid,
         }
@@ -142,9 +139,9 @@ impl RamCache {
 
     /// Makes a slot the last to be evicted.
     pub(crate) fn touch(&mut self, slot: u32) {
-        if self.newest != slot {
-            self.unlink(slot);
-            self.push_newest(slot);
+        if self.order.newest != slot {
+            self.order.remove(slot, &mut self.slots);
+            self.order.push(slot, &mut self.slots);
         }
     }
 
@@ -159,15 +156,16 @@ impl RamCache {
             None => {
                 let (slot, evicted) = match self.free.pop() {
                     Some(slot) => (slot, None),
-                    None => (self.oldest, Some(self.slots[self.oldest as usize].page)),
+                    None => (self.oldest(), Some(self.slots[self.oldest() as usize].page)),
                 };
                 if evicted.is_some() {
-                    self.evict();
+                    self.index.remove(slot, &self.slots);
+                    self.order.remove(slot, &mut self.slots);
                 }
                 self.slots[slot as usize].page = piece.page;
                 self.slots[slot as usize].valid = 0;
                 self.index.insert(piece.page, slot);
-                self.push_newest(slot);
+                self.order.push(slot, &mut self.slots);
                 Inserted { slot, is_new: true, evicted }
             }
         };
@@ -192,7 +190,7 @@ impl RamCache {
 
     /// The slot that is evicted next.
     pub(crate) const fn oldest(&self) -> u32 {
-        self.oldest
+        self.order.oldest
     }
 
     /// Pages that it can hold.
@@ -230,38 +228,9 @@ impl RamCache {
         s.valid &= !piece.mask();
         if s.valid == 0 {
             self.index.remove(slot, &self.slots);
-            self.unlink(slot);
+            self.order.remove(slot, &mut self.slots);
             self.free.push(slot);
         }
-    }
-
-    fn evict(&mut self) {
-        let slot = self.oldest;
-        self.index.remove(slot, &self.slots);
-        self.unlink(slot);
-    }
-
-    fn unlink(&mut self, slot: u32) {
-        let Slot { older, newer, .. } = self.slots[slot as usize];
-        match newer {
-            NONE => self.newest = older,
-            n => self.slots[n as usize].older = older,
-        }
-        match older {
-            NONE => self.oldest = newer,
-            o => self.slots[o as usize].newer = newer,
-        }
-    }
-
-    fn push_newest(&mut self, slot: u32) {
-        let s = &mut self.slots[slot as usize];
-        s.older = self.newest;
-        s.newer = NONE;
-        match self.newest {
-            NONE => self.oldest = slot,
-            n => self.slots[n as usize].newer = slot,
-        }
-        self.newest = slot;
     }
 
     /// How much of the front of `extent` is in RAM.

@@ -1,11 +1,58 @@
 //! Which slot of RAM holds a page: a table of slots with open addressing. Eight pages that follow each
 //! other have places beside each other, so that one look serves eight. It never allocates after its
-//! construction.
+//! construction. And the order of use of the slots, which are linked among themselves.
 
 /// An entry of a slot.
 pub(super) trait Keyed {
     /// The page that it is found by.
     fn key(&self) -> u64;
+    fn neighbours(&mut self) -> &mut Neighbours;
+}
+
+/// No slot.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// The slots that were used before and after a slot.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Neighbours {
+    pub(super) older: u32,
+    newer: u32,
+}
+
+impl Neighbours {
+    pub(super) const NONE: Self = Self { older: NONE, newer: NONE };
+}
+
+/// The ends of the list of slots in the order of use.
+#[derive(Debug)]
+pub(super) struct UseOrder {
+    pub(super) newest: u32,
+    pub(super) oldest: u32,
+}
+
+impl UseOrder {
+    pub(super) const EMPTY: Self = Self { newest: NONE, oldest: NONE };
+
+    pub(super) fn push(&mut self, slot: u32, slots: &mut [impl Keyed]) {
+        let older = std::mem::replace(&mut self.newest, slot);
+        *slots[slot as usize].neighbours() = Neighbours { older, newer: NONE };
+        match older {
+            NONE => self.oldest = slot,
+            older => slots[older as usize].neighbours().newer = slot,
+        }
+    }
+
+    pub(super) fn remove(&mut self, slot: u32, slots: &mut [impl Keyed]) {
+        let Neighbours { older, newer } = *slots[slot as usize].neighbours();
+        match newer {
+            NONE => self.newest = older,
+            newer => slots[newer as usize].neighbours().older = older,
+        }
+        match older {
+            NONE => self.oldest = newer,
+            older => slots[older as usize].neighbours().newer = newer,
+        }
+    }
 }
 
 const EMPTY: u32 = u32::MAX;

@@ -100,7 +100,6 @@ pub(super) enum NewestAt {
     Pieces,
 }
 
-/// Where a piece of a read comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PieceSource {
     Home,

@@ -31,7 +31,6 @@ const ALONG_PIECE: Sectors = Sectors(16 * PAGE_SECTORS);
 /// Most transfer time of all pages that reads in flight take along, ms.
 const ALONG_MOST: f32 = 1000.0;
 
-/// A copy to be read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chosen {
     pub(super) slot: Slot,

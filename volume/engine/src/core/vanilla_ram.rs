@@ -11,9 +11,8 @@ use std::ops::Range;
 use seekless_block::{Bytes, Extent, Sectors};
 
 use super::ram_cache::PageGrid;
-use super::ram_index::{Keyed, RamIndex};
+use super::ram_index::{Keyed, NONE, Neighbours, RamIndex, UseOrder};
 
-const NONE: u32 = u32::MAX;
 /// Pages of a group: the bits of a mask.
 const PAGES: u64 = 16;
 
@@ -21,8 +20,7 @@ const PAGES: u64 = 16;
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     group: u64,
-    older: u32,
-    newer: u32,
+    neighbours: Neighbours,
     /// Another entry of the group.
     next: u32,
     pages: u16,
@@ -31,6 +29,10 @@ struct Entry {
 impl Keyed for Entry {
     fn key(&self) -> u64 {
         self.group
+    }
+
+    fn neighbours(&mut self) -> &mut Neighbours {
+        &mut self.neighbours
     }
 }
 
@@ -41,8 +43,7 @@ pub(super) struct VanillaRam {
     entries: Vec<Entry>,
     /// The first entry of each group.
     index: RamIndex,
-    newest: u32,
-    oldest: u32,
+    order: UseOrder,
     free: Vec<u32>,
     held: u32,
     grid: PageGrid,
@@ -62,12 +63,11 @@ fn groups(pages: Range<u64>) -> impl DoubleEndedIterator<Item = (u64, u16)> {
 
 impl VanillaRam {
     pub(super) fn new(pages: u32, grid: PageGrid, longest: Bytes) -> Self {
-        let entry = Entry { group: 0, older: NONE, newer: NONE, next: NONE, pages: 0 };
+        let entry = Entry { group: 0, neighbours: Neighbours::NONE, next: NONE, pages: 0 };
         Self {
             entries: vec![entry; pages as usize],
             index: RamIndex::new(pages),
-            newest: NONE,
-            oldest: NONE,
+            order: UseOrder::EMPTY,
             free: (0..pages).rev().collect(),
             held: 0,
             grid,
@@ -137,9 +137,10 @@ impl VanillaRam {
             groups(pages).for_each(|(group, pages)| self.take(group, pages));
             return;
         }
-        let mut at = self.newest;
+        let mut at = self.order.newest;
         while at != NONE {
-            let Entry { group, older, .. } = self.entries[at as usize];
+            let Entry { group, neighbours: Neighbours { older, .. }, .. } =
+                self.entries[at as usize];
             let first = pages.start.max(group * PAGES)..pages.end.min((group + 1) * PAGES);
             groups(first).for_each(|(group, pages)| self.take(group, pages));
             at = older;
@@ -167,8 +168,8 @@ impl VanillaRam {
     fn put(&mut self, group: u64, mut pages: u16) {
         let first = self.index.find(group, &self.entries);
         if let Some(at) = first.filter(|&at| self.entries[at as usize].pages == pages) {
-            self.unlink(at);
-            self.push_newest(at);
+            self.order.remove(at, &mut self.entries);
+            self.order.push(at, &mut self.entries);
             return;
         }
         if first.is_some() {
@@ -176,12 +177,12 @@ impl VanillaRam {
         }
         let most = self.entries.len() as u32;
         while let Some(excess) = (self.held + pages.count_ones()).checked_sub(most + 1) {
-            if self.oldest == NONE {
+            if self.order.oldest == NONE {
                 pages &= pages - 1;
                 continue;
             }
             // Of an entry, the first pages are the oldest ones.
-            let Entry { group, pages: old, .. } = self.entries[self.oldest as usize];
+            let Entry { group, pages: old, .. } = self.entries[self.order.oldest as usize];
             let mut stay = old;
             (0..=excess).for_each(|_| stay &= stay.saturating_sub(1));
             self.take(group, old & !stay);
@@ -191,32 +192,10 @@ impl VanillaRam {
         if next != NONE {
             self.index.remove(next, &self.entries);
         }
-        self.entries[at as usize] = Entry { group, older: NONE, newer: NONE, next, pages };
+        self.entries[at as usize] = Entry { group, neighbours: Neighbours::NONE, next, pages };
         self.index.insert(group, at);
-        self.push_newest(at);
+        self.order.push(at, &mut self.entries);
         self.held += pages.count_ones();
-    }
-
-    fn push_newest(&mut self, at: u32) {
-        let older = std::mem::replace(&mut self.newest, at);
-        let entry = &mut self.entries[at as usize];
-        (entry.older, entry.newer) = (older, NONE);
-        match older {
-            NONE => self.oldest = at,
-            older => self.entries[older as usize].newer = at,
-        }
-    }
-
-    fn unlink(&mut self, at: u32) {
-        let Entry { older, newer, .. } = self.entries[at as usize];
-        match newer {
-            NONE => self.newest = older,
-            newer => self.entries[newer as usize].older = older,
-        }
-        match older {
-            NONE => self.oldest = newer,
-            older => self.entries[older as usize].newer = newer,
-        }
     }
 
     /// Takes these pages of a group out of all its entries.
@@ -248,7 +227,7 @@ impl VanillaRam {
                 self.index.insert(group, next);
             }
         }
-        self.unlink(at);
+        self.order.remove(at, &mut self.entries);
         self.free.push(at);
     }
 }

@@ -62,7 +62,6 @@ impl Absorbed {
     }
 }
 
-/// A write that waits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Blocked {
     id: RequestId,

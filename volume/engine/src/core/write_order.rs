@@ -99,7 +99,6 @@ impl WriteLog {
         self.open.iter().rev().copied()
     }
 
-    /// Whether no write is in flight.
     pub(crate) const fn is_idle(&self) -> bool {
         self.open.is_empty()
     }

@@ -1,5 +1,5 @@
-//! Entry points for fuzzers: any bytes, and what must hold for them. It refuses to know which
-//! fuzzer calls.
+//! Entry points for fuzzers: any bytes, and what must hold for them. They panic where bytes that were
+//! read are not written as the same bytes again: a bug.
 
 use seekless_block::PAGE_BYTES;
 
@@ -9,17 +9,11 @@ use super::{
 };
 
 /// Reads bytes as a superblock: as they are, and with what every page begins with set right.
-///
-/// # Panics
-/// Where what was read is not written as the same bytes again: a bug.
 pub fn superblock(data: &[u8]) {
     page(data, Superblock::LAYOUT.kind, Superblock::decode, Superblock::encode);
 }
 
 /// Reads bytes as the map of a read segment or the header of a record.
-///
-/// # Panics
-/// As [`superblock`].
 pub fn header(data: &[u8]) {
     page(data, Header::LAYOUT.kind, Header::decode, Header::encode);
     let mut again = [0; PAGE_BYTES as usize];
@@ -30,26 +24,17 @@ pub fn header(data: &[u8]) {
 }
 
 /// Reads bytes as a checkpoint's header and as one of its pages.
-///
-/// # Panics
-/// As [`superblock`].
 pub fn checkpoint(data: &[u8]) {
     page(data, CheckpointHeader::LAYOUT.kind, CheckpointHeader::decode, CheckpointHeader::encode);
     page(data, CheckpointPage::LAYOUT.kind, CheckpointPage::decode, CheckpointPage::encode);
 }
 
 /// Reads bytes as a page of a free map.
-///
-/// # Panics
-/// As [`superblock`].
 pub fn free_map(data: &[u8]) {
     page(data, FreeMapPage::LAYOUT.kind, FreeMapPage::decode, FreeMapPage::encode);
 }
 
 /// Reads bytes as a plan's header, as one of its pages, and as a part of learned state.
-///
-/// # Panics
-/// As [`superblock`].
 pub fn plan(data: &[u8]) {
     page(data, PlanHeader::LAYOUT.kind, PlanHeader::decode, PlanHeader::encode);
     page(data, PlanPage::LAYOUT.kind, PlanPage::decode, PlanPage::encode);
@@ -57,9 +42,6 @@ pub fn plan(data: &[u8]) {
 }
 
 /// Reads bytes as the header of a guard region and as a guard page.
-///
-/// # Panics
-/// As [`superblock`].
 pub fn guard(data: &[u8]) {
     page(data, GuardHeader::LAYOUT.kind, GuardHeader::decode, GuardHeader::encode);
     page(data, GuardPage::LAYOUT.kind, GuardPage::decode, GuardPage::encode);

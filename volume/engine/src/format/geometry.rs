@@ -42,6 +42,14 @@ impl Contents {
             _ => Self::Replicas { most: replicas },
         }
     }
+
+    /// The write buffer's share in percent, and the most sectors of replicas: as in [`Self::new`].
+    pub const fn parts(self) -> (u8, Sectors) {
+        match self {
+            Self::Copies { write_buffer_percent } => (write_buffer_percent, Sectors(0)),
+            Self::Replicas { most } => (0, most),
+        }
+    }
 }
 
 /// Why an area cannot be divided.

@@ -29,7 +29,6 @@ enum ReplicatePhase {
     Map,
 }
 
-/// A run of replicas in progress.
 #[derive(Debug)]
 pub(crate) struct Replicate {
     number: u64,

@@ -48,7 +48,6 @@ pub(crate) struct Destage {
     since: Since,
 }
 
-/// Which pages go home.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum DestagePages<'a> {
     /// Pages that a client waits for.

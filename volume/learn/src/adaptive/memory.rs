@@ -3,6 +3,7 @@
 
 use super::predictor::{Cell, Predictor, STEPS};
 use super::{Adaptive, RATES};
+use crate::graph::state::UnreadBytes;
 
 /// The first bytes: what follows, and its version. Another one is not read.
 const MAGIC: [u8; 8] = *b"SKLTRAIL";
@@ -59,20 +60,8 @@ impl StateWriter {
     }
 }
 
-/// Reads; `None` where the bytes cannot be what was written.
-struct Bytes<'a>(&'a [u8]);
-
-impl Bytes<'_> {
-    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (first, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(*first)
-    }
-
-    fn u32(&mut self) -> Option<u32> {
-        self.take().map(u32::from_le_bytes)
-    }
-
+/// `None` where the bytes cannot be what was written.
+impl UnreadBytes<'_> {
     fn f32(&mut self) -> Option<f32> {
         self.take().map(f32::from_le_bytes).filter(|x| x.is_finite())
     }
@@ -156,7 +145,7 @@ impl Adaptive {
         let trail = self.trail.as_ref().map_or(0, |trail| trail.outcomes.len() as u32);
         let mut fresh = Self::new(0, 0, trail);
         fresh.costs.ram = self.costs.ram;
-        if fresh.read(&mut Bytes(bytes)).is_none() {
+        if fresh.read(&mut UnreadBytes(bytes)).is_none() {
             return false;
         }
         (self.costs, self.predictor, self.rates) = (fresh.costs, fresh.predictor, fresh.rates);
@@ -166,7 +155,7 @@ impl Adaptive {
         true
     }
 
-    fn read(&mut self, from: &mut Bytes<'_>) -> Option<()> {
+    fn read(&mut self, from: &mut UnreadBytes<'_>) -> Option<()> {
         if from.take()? != MAGIC || from.u32()? != VERSION {
             return None;
         }

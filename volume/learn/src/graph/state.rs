@@ -163,18 +163,18 @@ impl AccessGraph {
     }
 }
 
-/// The unread bytes.
+/// The unread bytes, little endian; `None` where there are too few.
 #[derive(Clone, Copy)]
-struct UnreadBytes<'a>(&'a [u8]);
+pub(crate) struct UnreadBytes<'a>(pub(crate) &'a [u8]);
 
 impl UnreadBytes<'_> {
-    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+    pub(crate) fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
         let (taken, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
         Some(*taken)
     }
 
-    fn u32(&mut self) -> Option<u32> {
+    pub(crate) fn u32(&mut self) -> Option<u32> {
         self.take().map(u32::from_le_bytes)
     }
 

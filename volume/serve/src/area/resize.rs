@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rustix::io::Errno;
 use seekless_block::{Bytes, PAGE_BYTES, SECTOR_BYTES, Sectors};
-use seekless_engine::format::{AreaFlags, AreaId, Contents};
+use seekless_engine::format::{AreaFlags, AreaId};
 use seekless_engine::{AttachError, FormatOptions, resize_area};
 
 use seekless_host::{HostError, Opened};
@@ -43,12 +43,8 @@ pub fn resize(
         );
         return Err(refused(backing, why));
     }
-    let contents = s.geometry().map(|g| g.contents(s.area_size));
-    let (write_buffer_percent, replicas) = match contents {
-        Ok(Contents::Copies { write_buffer_percent }) => (write_buffer_percent, Sectors(0)),
-        Ok(Contents::Replicas { most }) => (0, most),
-        Err(_) => (0, Sectors(0)),
-    };
+    let parts = s.geometry().map(|g| g.contents(s.area_size).parts());
+    let (write_buffer_percent, replicas) = parts.unwrap_or((0, Sectors(0)));
     let format = FormatOptions {
         uuid: s.uuid.0,
         capacity: lasting.found,

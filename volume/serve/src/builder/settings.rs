@@ -48,7 +48,7 @@ impl Builder {
         config.sweep_bytes = config.sweep_bytes.min(shares.sweep);
         config.records = config.records.min(shares.records);
         if !self.mounted {
-            pressure::prepare_bounded();
+            pressure::return_freed_memory();
         }
         Ok((configured(config, policy)?, shares))
     }

@@ -1,12 +1,9 @@
 //! One question to the live page's server or a control socket, and its answer, over minimal HTTP.
 
 use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs as _};
-use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use serde::de::DeserializeOwned;
 
 use super::VolumeCommand;
@@ -79,11 +76,12 @@ fn request<T: DeserializeOwned>(
         None => String::new(),
     };
     let unreachable = |source| AskError::Unreachable { address: address.clone(), source };
-    let (stream, host) = match address {
-        Address::Tcp(host) => (connect(host).map(OwnedFd::from), host.as_str()),
-        Address::Unix(socket) => (UnixStream::connect(socket).map(OwnedFd::from), "localhost"),
+    let host = match address {
+        Address::Tcp(host) => host.as_str(),
+        Address::Unix(_) => "localhost",
     };
-    let answer = exchange(stream.map_err(unreachable)?, host, &secret, target, sent);
+    let stream = address.connect(PATIENCE).map_err(unreachable)?;
+    let answer = exchange(stream, host, &secret, target, sent);
     let answer = answer.map_err(|source| AskError::Silent { address: address.clone(), source })?;
     let strange = |why: String| AskError::Answer { address: address.clone(), why };
     let body = body(&answer).map_err(|e| match e {
@@ -95,29 +93,13 @@ fn request<T: DeserializeOwned>(
     })
 }
 
-fn connect(host: &str) -> io::Result<TcpStream> {
-    let mut last = io::ErrorKind::NotFound.into();
-    for at in host.to_socket_addrs()? {
-        match TcpStream::connect_timeout(&at, PATIENCE) {
-            Ok(stream) => return Ok(stream),
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
-}
-
 fn exchange(
-    stream: OwnedFd,
+    mut stream: UnixStream,
     host: &str,
     secret: &str,
     (method, path): (&str, &str),
     body: &[u8],
 ) -> io::Result<Vec<u8>> {
-    for kind in [Timeout::Recv, Timeout::Send] {
-        set_socket_timeout(&stream, kind, Some(PATIENCE))?;
-    }
-    // Reads and writes are the same for both kinds of socket.
-    let mut stream = UnixStream::from(stream);
     let length = body.len();
     let mut request = format!(
         "{method} {path} HTTP/1.1\r\nHost: {host}\r\n{secret}Content-Length: {length}\r\nConnection: close\r\n\r\n"

@@ -4,11 +4,11 @@ use seekless_block::Bytes;
 use seekless_engine::{Mode, Progress, Replicated, Stats, Trouble};
 
 use crate::backend::emulated::DiskStats;
-use crate::backend::remote::RemoteCounts;
-use crate::volume::{IoFailure, ScrubStats};
+use crate::status::{ElsewhereStatus, MemoryStatus, ScrubStatus};
+use crate::volume::IoFailure;
 
 /// Counters and state of a volume.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ServerStats {
     /// The engine's counts.
     pub engine: Stats,
@@ -27,22 +27,9 @@ pub struct ServerStats {
     /// Counters of the adaptive policy; `None` under another policy.
     pub adaptive: Option<AdaptiveCounts>,
     /// The server of home; `None` if home is here.
-    pub elsewhere: Option<RemoteCounts>,
+    pub elsewhere: Option<ElsewhereStatus>,
     /// Memory.
-    pub memory: MemoryStats,
-}
-
-/// Memory of a server.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MemoryStats {
-    /// The bound on all of it; `None` without a bound.
-    pub most: Option<Bytes>,
-    /// Pages of RAM.
-    pub pages: Bytes,
-    /// Buffers of requests and of moves.
-    pub buffers: Bytes,
-    /// Clients that wait for memory for a long request.
-    pub waiting: usize,
+    pub memory: MemoryStatus,
 }
 
 /// Counters of the adaptive policy that the engine's counts lack.
@@ -77,7 +64,7 @@ pub struct AreaStats {
     /// The last I/O that failed.
     pub failure: Option<IoFailure>,
     /// The scrub of a lasting area.
-    pub scrub: Option<ScrubStats>,
+    pub scrub: Option<ScrubStatus>,
     /// Writes go home because the area failed.
     pub fell_back: bool,
 }

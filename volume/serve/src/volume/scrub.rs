@@ -5,18 +5,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use seekless_block::SimTime;
 use seekless_engine::{Engine, Scrubbed};
 
+use crate::status::ScrubStatus;
+
 /// The first pass begins after one part in this many of the period. A server that is started every
 /// day checks its area too.
 const FIRST: u32 = 100;
-
-/// The scrub's results, and when its last pass ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ScrubStats {
-    /// Since the start.
-    pub done: Scrubbed,
-    /// Since 1970; `None` before the end of the first pass.
-    pub last_end_unix_ms: Option<u64>,
-}
 
 #[derive(Debug)]
 pub(super) struct Schedule {
@@ -52,8 +45,17 @@ impl Schedule {
         due
     }
 
-    pub(super) fn stats(&self, engine: &Engine) -> ScrubStats {
-        ScrubStats { done: engine.scrubbed(), last_end_unix_ms: self.last_end_unix_ms }
+    pub(super) fn status(&self, engine: &Engine) -> ScrubStatus {
+        let Scrubbed { passes, running, pages, damaged, lost, .. } = engine.scrubbed();
+        let last_end_unix_ms = self.last_end_unix_ms;
+        ScrubStatus {
+            passes,
+            running,
+            last_end_unix_ms,
+            pages,
+            damaged_pages: damaged,
+            lost_pages: lost,
+        }
     }
 }
 
@@ -78,6 +80,6 @@ mod tests {
         assert!(schedule.look(&engine, first));
         assert!(!schedule.look(&engine, first), "once");
         assert_eq!(schedule.next(), SimTime(first.0 + 1_000_000_000_000));
-        assert_eq!(schedule.stats(&engine), ScrubStats::default(), "no pass has ended");
+        assert_eq!(schedule.status(&engine), ScrubStatus::default(), "no pass has ended");
     }
 }

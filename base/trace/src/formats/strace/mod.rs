@@ -29,7 +29,7 @@ const EXPECTED: &str = "pid, time, call(arguments) = answer <duration>; a signal
 const PENDING_MAX: usize = 16 << 20;
 /// Most processes that fork at the same time; a trace with more is hostile.
 const FORKING_MAX: usize = 4_096;
-const DAY: u64 = 86_400_000_000_000;
+pub(super) const DAY: u64 = 86_400_000_000_000;
 
 pub(super) fn has_times(head: &[u8]) -> bool {
     head.split(|&b| b == b'\n').any(|line| prefix(line).0.stamp.is_some())
@@ -48,31 +48,38 @@ struct UnfinishedCall {
 /// Converts all forms of time to one clock.
 #[derive(Debug, Default)]
 struct Clock {
-    /// Time of day of the line before, and number of midnights passed.
-    last: u64,
-    days: u64,
+    day: DayClock,
     /// Sum of the differences of `-r`.
     sum: u64,
+}
+
+/// Counts the midnights between times of day.
+#[derive(Debug, Default)]
+pub(super) struct DayClock {
+    last: u64,
+    days: u64,
+}
+
+impl DayClock {
+    pub(super) fn time(&mut self, time_of_day: u64) -> u64 {
+        if time_of_day + DAY / 2 < self.last {
+            self.days += 1;
+        }
+        self.last = time_of_day;
+        self.days.saturating_mul(DAY).saturating_add(time_of_day)
+    }
 }
 
 impl Clock {
     fn read(&mut self, stamp: Option<Stamp>) -> Option<u64> {
         Some(match stamp? {
             Stamp::Epoch(ns) => ns,
-            Stamp::TimeOfDay(ns) => self.time_of_day(ns),
+            Stamp::TimeOfDay(ns) => self.day.time(ns),
             Stamp::Since(ns) => {
                 self.sum = self.sum.saturating_add(ns);
                 self.sum
             }
         })
-    }
-
-    fn time_of_day(&mut self, ns: u64) -> u64 {
-        if ns + DAY / 2 < self.last {
-            self.days += 1;
-        }
-        self.last = ns;
-        self.days.saturating_mul(DAY).saturating_add(ns)
     }
 }
 
@@ -123,7 +130,7 @@ impl Strace {
         cx: &mut ReaderContext,
     ) -> Result<bool, BadRecord> {
         let (prefix, text) = prefix(line);
-        // CallOnFiles a terminal strace prints no process number while there is only one process.
+        // On a terminal strace prints no process number while there is only one process.
         let pid = if prefix.pid == 0 { self.alone } else { prefix.pid };
         let time = self.clock.read(prefix.stamp);
         if text.starts_with(b"+++ ") && text.ends_with(b" +++") {

@@ -24,6 +24,7 @@ use seekless_nbd::{CommandFlags, Errno as NbdErrno, Options, TransmissionFlags};
 use super::FAST_ZERO;
 use crate::client::{Client, ClientError};
 use crate::error::ServeError;
+use crate::status::ElsewhereStatus;
 use crate::tls::TlsHome;
 use unflushed::{Change, Unflushed};
 pub use uri::NbdUri;
@@ -72,24 +73,6 @@ struct Pool {
     broken: Option<Instant>,
 }
 
-/// Requests to the other server, and the effects of its failures, since the start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RemoteCounts {
-    /// Reads that it answered.
-    pub reads: u64,
-    /// Writes, discards and writes of zeroes that it answered.
-    pub changes: u64,
-    /// How often connections were made again.
-    pub reconnects: u64,
-    /// Requests that were sent again, because their result was unknown, or because no flush had
-    /// covered them.
-    pub sent_again: u64,
-    /// Time without a connection.
-    pub away: Duration,
-    /// There is no connection now.
-    pub is_away: bool,
-}
-
 /// See the module.
 pub(crate) struct Remote {
     uri: NbdUri,
@@ -103,7 +86,7 @@ pub(crate) struct Remote {
     unflushed: Mutex<Unflushed>,
     /// A flush failed that nobody asked for: the next flush fails.
     owes: AtomicBool,
-    counts: Mutex<RemoteCounts>,
+    counts: Mutex<ElsewhereStatus>,
 }
 
 impl std::fmt::Debug for Remote {
@@ -206,11 +189,11 @@ impl Remote {
         self.has(TransmissionFlags::ROTATIONAL)
     }
 
-    pub(crate) fn counts(&self) -> RemoteCounts {
+    pub(crate) fn counts(&self) -> ElsewhereStatus {
         let broken = locked(&self.pool).broken;
         let counts = *locked(&self.counts);
-        let away = counts.away + broken.map_or(Duration::ZERO, |since| since.elapsed());
-        RemoteCounts { away, is_away: broken.is_some(), ..counts }
+        let away_s = counts.away_s + broken.map_or(0.0, |since| since.elapsed().as_secs_f64());
+        ElsewhereStatus { away_s, connected: broken.is_none(), ..counts }
     }
 
     const fn has(&self, flag: TransmissionFlags) -> bool {
@@ -313,7 +296,7 @@ impl Remote {
                 );
                 let mut counts = locked(&self.counts);
                 counts.reconnects += 1;
-                counts.away += before.broken.map_or(Duration::ZERO, |since| since.elapsed());
+                counts.away_s += before.broken.map_or(0.0, |since| since.elapsed().as_secs_f64());
                 *line = Line { remade: line.remade + 1, is_dead: false };
                 return Ok(());
             }
