@@ -306,47 +306,30 @@ fn head(outcome: &Outcome, spec: &DeviceSpec) -> HeadPath {
 }
 
 fn provenance(outcome: &Outcome, spec: &DeviceSpec, command: &str) -> Provenance {
-    let t = &outcome.trace;
-    let fact = |name: &str, value: String| (name.to_owned(), value);
+    let (t, split) = (&outcome.trace, &outcome.split);
+    let [requests, reads, writes] = [t.requests, t.reads, t.writes].map(Unit::count);
+    let touched = Unit::bytes(t.footprint_bytes);
+    let trace = format!(
+        "{}: {requests} requests, {reads} reads, {writes} writes, {touched} touched",
+        t.format
+    );
+    let learned = Unit::count(split.train_requests);
+    let learned = format!("{learned} requests before those measured (split by {})", split.by);
     let replay = match outcome.queue_depth {
         Some(depth) => format!("closed loop, {depth} in flight"),
         None => "open loop, at arrival times".to_owned(),
     };
-    Provenance {
-        command: command.to_owned(),
-        facts: vec![
-            fact("seekless", env!("CARGO_PKG_VERSION").to_owned()),
-            fact(
-                "trace",
-                format!(
-                    "{}: {} requests, {} reads, {} writes, {} touched",
-                    t.format,
-                    Unit::count(t.requests),
-                    Unit::count(t.reads),
-                    Unit::count(t.writes),
-                    Unit::bytes(t.footprint_bytes)
-                ),
-            ),
-            fact(
-                "learned from",
-                format!(
-                    "{} requests before those measured (split by {})",
-                    Unit::count(outcome.split.train_requests),
-                    outcome.split.by
-                ),
-            ),
-            fact("disk", spec.title().to_owned()),
-            fact("scheduler", outcome.scheduler.clone()),
-            fact("spin-down", outcome.spin_down.clone()),
-            fact("replay", replay),
-            fact("RAM", Unit::bytes(outcome.cache_bytes)),
-            fact("read-ahead", Unit::bytes(outcome.read_ahead_bytes)),
-            fact("cluster", Unit::bytes(outcome.cluster_bytes)),
-            fact("optimized area", Unit::bytes(outcome.optimized_bytes)),
-        ],
-        measured: vec!["the requests of the trace".to_owned()],
-        modelled: vec![
-            "every time, and every joule: seek, rotation and transfer of the disk named above; RAM starts empty for every policy".to_owned(),
-        ],
-    }
+    Provenance::of(command)
+        .fact("trace", trace)
+        .fact("learned from", learned)
+        .fact("disk", spec.title())
+        .fact("scheduler", &outcome.scheduler)
+        .fact("spin-down", &outcome.spin_down)
+        .fact("replay", replay)
+        .fact("RAM", Unit::bytes(outcome.cache_bytes))
+        .fact("read-ahead", Unit::bytes(outcome.read_ahead_bytes))
+        .fact("cluster", Unit::bytes(outcome.cluster_bytes))
+        .fact("optimized area", Unit::bytes(outcome.optimized_bytes))
+        .measured("the requests of the trace")
+        .modelled("every time, and every joule: seek, rotation and transfer of the disk named above; RAM starts empty for every policy")
 }

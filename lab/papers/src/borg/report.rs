@@ -212,19 +212,13 @@ impl<'a> Shown<'a> {
         for varied in ["interval", "size of the area", "write buffer"] {
             section = section.figure(self.sensitivity_figure(varied));
         }
-        report.section(section.table(self.sensitivity())).provenance(Provenance {
-            command: command.to_owned(),
-            facts: vec![
-                ("seekless".into(), env!("CARGO_PKG_VERSION").into()),
-                ("seed".into(), self.results.seed.to_string()),
-                ("scale".into(), self.results.scale.to_string()),
-            ],
-            measured: vec![
-                "The paper's numbers, on its authors' machines.".into(),
-                "Times of analyzer and planner, on this computer, while other replays run.".into(),
-            ],
-            modelled: vec!["Every time of a disk of ours; every trace is made up.".into()],
-        })
+        let origin = Provenance::of(command)
+            .fact("seed", self.results.seed)
+            .fact("scale", self.results.scale)
+            .measured("The paper's numbers, on its authors' machines.")
+            .measured("Times of analyzer and planner, on this computer, while other replays run.")
+            .modelled("Every time of a disk of ours; every trace is made up.");
+        report.section(section.table(self.sensitivity())).provenance(origin)
     }
 
     fn starts_figure(&self) -> Figure {

@@ -1,8 +1,6 @@
 //! The clustering paper's Figures 3 to 12 from our analysis, and its claims beside ours, as tables,
 //! figures, a report and a document. Everything is modelled.
 
-use std::fmt::Write as _;
-
 use seekless_report::{
     Axis, Basis, Cell, Column, Figure, Lines, Points, Provenance, Report, Section, Table, Unit,
 };
@@ -115,8 +113,6 @@ fn report(figures: &[ClusteringFigure], claims: &Judged, effort: Effort, command
     ] {
         report = claims.tile(label, id).into_iter().fold(report, Report::tile);
     }
-    let mut words = String::new();
-    let _ = write!(words, "{} runs a point from seed {}", effort.runs, effort.seed);
     let section = |title: &str, numbers: std::ops::RangeInclusive<u8>| {
         figures
             .iter()
@@ -127,13 +123,13 @@ fn report(figures: &[ClusteringFigure], claims: &Judged, effort: Effort, command
         .section(claims.tables().into_iter().fold(Section::new("Claims"), Section::table))
         .section(section("One request at a time", 3..=5))
         .section(section("A loaded disk", 6..=12))
-        .provenance(Provenance {
-            command: command.to_owned(),
-            facts: vec![
-                ("seekless".into(), env!("CARGO_PKG_VERSION").into()),
-                ("draws".into(), words),
-            ],
-            measured: vec!["Nothing.".into()],
-            modelled: vec!["Everything.".into()],
-        })
+        .provenance(
+            Provenance::of(command)
+                .fact(
+                    "draws",
+                    format_args!("{} runs a point from seed {}", effort.runs, effort.seed),
+                )
+                .measured("Nothing.")
+                .modelled("Everything."),
+        )
 }
