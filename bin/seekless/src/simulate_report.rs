@@ -5,8 +5,8 @@ use seekless_cli::figures::head_moves;
 use seekless_compare::{Day, Outcome, Run};
 use seekless_disk::DeviceSpec;
 use seekless_report::{
-    Axis, Basis, Better, Cell, Column, Figure, HeadPath, HeadRun, Lines, Points, Provenance,
-    Report, Section, StackedBars, Table, Tile, Unit, Values,
+    Axis, Basis, Better, Column, Figure, HeadPath, HeadRun, Lines, Points, Provenance, Report,
+    Section, StackedBars, Table, Tile, Unit, Values,
 };
 use seekless_sim::Measured;
 
@@ -64,17 +64,15 @@ pub(crate) fn energy_table(outcome: &Outcome) -> Table {
     let rows: Vec<_> = outcome.runs.iter().map(share).collect();
     let seen = |column: usize| column < 3 || rows.iter().any(|r| r[column].1 > 0.0);
     let joules = |name: &str| Column::number(name, Unit::Joules).better(Better::Lower);
-    let mut columns = vec![Column::text("policy"), joules("a request")];
-    let names = rows.first().into_iter().flatten().enumerate();
-    columns.extend(names.filter(|(i, _)| seen(*i)).map(|(_, (name, _))| joules(name)));
     let title = format!("Energy, modelled; spin-down: {}", outcome.spin_down);
-    let mut table = Table::new(title, columns);
-    for (run, row) in outcome.runs.iter().zip(&rows) {
-        let states = row.iter().enumerate().filter(|(i, _)| seen(*i)).map(|(_, s)| s.1.into());
-        let cells = [Cell::from(run.policy.as_str()), Cell::from(run.j_per_op)];
-        table = table.row(cells.into_iter().chain(states));
+    let mut table = Table::of(title, outcome.runs.iter().zip(&rows))
+        .text("policy", |(run, _)| run.policy.as_str())
+        .column(joules("a request"), |(run, _)| run.j_per_op);
+    let names = rows.first().into_iter().flatten().enumerate();
+    for (i, (name, _)) in names.filter(|(i, _)| seen(*i)) {
+        table = table.column(joules(name), |(_, row)| row[i].1);
     }
-    table
+    table.done()
 }
 
 /// What each adaptive policy did; `None` without such a policy.

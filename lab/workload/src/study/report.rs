@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use seekless_report::{Cell as Field, Column, Provenance, Report, Section, Table, Tile, Unit};
+use seekless_report::{Provenance, Report, Section, Table, Tile, Unit};
 use serde_json::json;
 
 use super::stored::Stored;
@@ -107,31 +107,20 @@ impl<'a> StudyReport<'a> {
     }
 
     fn table_2(&self) -> Table {
-        let mut columns = vec![
-            Column::text("device"),
-            Column::text("file system"),
-            Column::text("format or mount"),
-            Column::text("option"),
-        ];
-        for w in &self.workloads {
-            columns.push(Column::text(format!("{w}, performance")).right());
-            columns.push(Column::text("per joule").right());
+        let title = "Table 2: options, against the same file system with default options";
+        let mut table = Table::of(title, &self.rows)
+            .text("device", |r| r.device.as_str())
+            .text("file system", |r| r.filesystem.as_str())
+            .text("format or mount", |r| r.kind.as_str())
+            .text("option", |r| r.option.as_str());
+        for (i, w) in self.workloads.iter().enumerate() {
+            table = table
+                .right(&format!("{w}, performance"), |r| {
+                    Some(r.cells[i].as_ref()?.performance.shown())
+                })
+                .right("per joule", |r| Some(r.cells[i].as_ref()?.efficiency?.shown()));
         }
-        let mut table = Table::new(
-            "Table 2: options, against the same file system with default options",
-            columns,
-        );
-        for r in &self.rows {
-            let mut cells: Vec<Field> =
-                [&r.device, &r.filesystem, &r.kind, &r.option].map(|t| t.as_str().into()).to_vec();
-            for c in &r.cells {
-                let shown = |r: Option<String>| r.map_or(Field::Empty, Field::from);
-                cells.push(shown(c.as_ref().map(|c| c.performance.shown())));
-                cells.push(shown(c.as_ref().and_then(|c| Some(c.efficiency?.shown()))));
-            }
-            table = table.row(cells);
-        }
-        table.note("– no significant difference (Welch, 5 %). † varies by more than 40 %.")
+        table.done().note("– no significant difference (Welch, 5 %). † varies by more than 40 %.")
     }
 
     fn table_3(&self) -> Table {
