@@ -23,6 +23,8 @@ pub struct Mount {
     pub source: PathBuf,
     /// The options of the file system.
     pub options: String,
+    /// The options of this mount of it.
+    pub own_options: String,
 }
 
 /// The mounts of now.
@@ -46,6 +48,7 @@ fn line(line: &str) -> Option<Mount> {
     let (left, right) = line.split_once(" - ")?;
     let mut left = left.split(' ').skip(2);
     let (device, root, point) = (numbers(left.next()?)?, left.next()?, left.next()?);
+    let own_options = left.next().unwrap_or_default().to_owned();
     let mut right = right.split(' ');
     Some(Mount {
         device,
@@ -54,6 +57,7 @@ fn line(line: &str) -> Option<Mount> {
         kind: right.next()?.to_owned(),
         source: unescaped(right.next()?).into(),
         options: right.next().unwrap_or_default().to_owned(),
+        own_options,
     })
 }
 
@@ -67,17 +71,18 @@ mod tests {
             37 35 7:0 /in /mnt/in rw - ext4 /dev/loop0\n\
             40 27 0:50 / /x\xff rw - fuse.sshfs h: rw\n\
             41 27 7 / /y rw - ext4 /dev/loop1 rw\nbroken line\n";
-        let mount = |whole, point: &str, source: &str, options: &str| Mount {
+        let mount = |whole, point: &str, own: &str, source: &str, options: &str| Mount {
             device: (7, 0),
             whole,
             point: point.into(),
             kind: "ext4".to_owned(),
             source: source.into(),
             options: options.to_owned(),
+            own_options: own.to_owned(),
         };
         let found = [
-            mount(true, "/mnt/a b", r"/dev/my\disk", "rw"),
-            mount(false, "/mnt/in", "/dev/loop0", ""),
+            mount(true, "/mnt/a b", "rw,noatime", r"/dev/my\disk", "rw"),
+            mount(false, "/mnt/in", "rw", "/dev/loop0", ""),
         ];
         assert_eq!(parse(text), found);
         assert_eq!((numbers("8:17\n"), numbers(""), numbers("8")), (Some((8, 17)), None, None));

@@ -31,7 +31,7 @@ pub(crate) struct Mounted {
 
 impl From<Mount> for Mounted {
     fn from(mount: Mount) -> Self {
-        let Mount { device, whole, point, kind, source, options } = mount;
+        let Mount { device, whole, point, kind, source, options, .. } = mount;
         let tree = options.split(',').find_map(|o| o.strip_prefix("subvolid=")?.parse().ok());
         let tree = tree.filter(|_| kind == "btrfs");
         Self { point, kind, device, whole, source, tree, alone: true }
