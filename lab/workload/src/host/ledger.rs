@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::FlockOperation;
 use rustix::mount::UnmountFlags;
 use rustix::process::Pid;
+use seekless_host::write_whole;
 
 use super::device::{loops_of, mount_at};
 use super::memory;
@@ -165,7 +166,7 @@ impl Ledger {
         if let Some(i) = self.entries.iter().rposition(|e| e.0 == what && e.1 == place) {
             self.entries.remove(i);
         }
-        let (path, part) = (self.path(), self.dir.join("attached.part"));
+        let path = self.path();
         let text: String =
             self.entries.iter().map(|(w, p)| format!("{}\t{}\n", w.word(), p.display())).collect();
         if text.is_empty() {
@@ -176,9 +177,7 @@ impl Ledger {
                 _ => Ok(()),
             };
         }
-        std::fs::write(&part, text)
-            .and_then(|()| std::fs::rename(&part, &path))
-            .map_err(HostError::io("write", &path))
+        write_whole(&path, text.as_bytes(), 0o644).map_err(HostError::io("write", &path))
     }
 
     /// Undoes all entries, the last one first.
