@@ -1,19 +1,19 @@
 """Paired rounds of fio on a loop device: vanilla, again, recording Q, recording D. See run.sh."""
 
-import datetime
 import json
 import os
 import pathlib
 import random
-import re
 import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-SEEKLESS = pathlib.Path(os.environ.get("SEEKLESS", ROOT / "target/dist/seekless"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "startup"))
+from host import SEEKLESS, archive_in
+from programs import loop
+
 SECONDS = float(os.environ.get("SECONDS_A_RUN", "4"))
 WAYS = ["vanilla", "again", "Q", "D"]
 # One reader that waits for each request, and one that keeps sixteen under way.
@@ -60,24 +60,14 @@ def main():
         with open(image, "wb") as f:
             for _ in range(64):
                 f.write(os.urandom(1 << 20))
-        device = subprocess.run(["losetup", "-f", "--show", image], check=True, capture_output=True,
-                                text=True).stdout.strip()
-        try:
+        with loop(image) as device:
             for number in range(rounds):
                 for load, engine in LOADS.items():
                     for way in random.Random(number).sample(WAYS, len(WAYS)):
                         runs.append({"round": number, "load": load, "way": way,
                                      **run(way, device, directory, engine, number)})
-        finally:
-            subprocess.run(["losetup", "-d", device], check=True)
     report(runs)
-    folder = ROOT / "benches/record/runs"
-    folder.mkdir(exist_ok=True)
-    cpu = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
-    facts = {"cpus": os.cpu_count(), "cpu": cpu and cpu[1], "kernel": os.uname().release,
-             "load_average": os.getloadavg(), "seconds_a_run": SECONDS}
-    date = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d-%H%M%S")
-    (folder / f"{date}.json").write_text(json.dumps({"machine": facts, "runs": runs}, indent=1) + "\n")
+    archive_in("benches/record", "fio", {"load_average": os.getloadavg(), "seconds_a_run": SECONDS}, runs)
 
 
 def report(runs):

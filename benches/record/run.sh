@@ -3,7 +3,7 @@
 # past the page cache of the device, turn by turn without and with `seekless record`. Needs root and fio.
 #   benches/record/run.sh [ROUNDS]
 # The shares of an unrecorded run stand beside: a ratio of runs that differ in nothing says how noisy the
-# machine is. Raw numbers go to benches/record/runs/DATE.json.
+# machine is. Raw numbers go to benches/record/runs/fio-DATE.json.
 set -eu
 cd "$(dirname "$0")/../.."
 cargo build --quiet --profile dist -p seekless

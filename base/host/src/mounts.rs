@@ -26,6 +26,8 @@ pub struct Mount {
     pub source: PathBuf,
     /// The options of the file system.
     pub options: String,
+    /// The options of this mount of it.
+    pub own_options: String,
 }
 
 /// The mounts of now.
@@ -76,6 +78,7 @@ fn line(line: &str) -> Option<Mount> {
     let mut left = left.split(' ');
     let (id, parent) = (left.next()?.parse().ok()?, left.next()?.parse().ok()?);
     let (device, root, point) = (numbers(left.next()?)?, left.next()?, left.next()?);
+    let own_options = left.next().unwrap_or_default().to_owned();
     let mut right = right.split(' ');
     Some(Mount {
         id,
@@ -86,6 +89,7 @@ fn line(line: &str) -> Option<Mount> {
         kind: right.next()?.to_owned(),
         source: unescaped(right.next()?).into(),
         options: right.next().unwrap_or_default().to_owned(),
+        own_options,
     })
 }
 
@@ -99,7 +103,7 @@ mod tests {
             37 35 7:0 /in /mnt/in rw - ext4 /dev/loop0\n\
             40 27 0:50 / /x\xff rw - fuse.sshfs h: rw\n\
             41 27 7 / /y rw - ext4 /dev/loop1 rw\nbroken line\n";
-        let mount = |id, whole, point: &str, source: &str, options: &str| Mount {
+        let mount = |id, whole, point: &str, own: &str, source: &str, options: &str| Mount {
             id,
             parent: 35,
             device: (7, 0),
@@ -108,10 +112,11 @@ mod tests {
             kind: "ext4".to_owned(),
             source: source.into(),
             options: options.to_owned(),
+            own_options: own.to_owned(),
         };
         let found = [
-            mount(36, true, "/mnt/a b", r"/dev/my\disk", "rw"),
-            mount(37, false, "/mnt/in", "/dev/loop0", ""),
+            mount(36, true, "/mnt/a b", "rw,noatime", r"/dev/my\disk", "rw"),
+            mount(37, false, "/mnt/in", "rw", "/dev/loop0", ""),
         ];
         assert_eq!(parse(text), found);
         assert_eq!((numbers("8:17\n"), numbers(""), numbers("8")), (Some((8, 17)), None, None));

@@ -1,7 +1,7 @@
 //! A report as one HTML file: the finding first, then the numbers, then their origin. The file
 //! needs no network.
 
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 
 use crate::escape::esc;
 use crate::{Figure, Table, style};
@@ -85,6 +85,35 @@ pub struct Provenance {
     pub measured: Vec<String>,
     /// The quantities computed by a model.
     pub modelled: Vec<String>,
+}
+
+impl Provenance {
+    /// Numbers of this version, for a command line.
+    pub fn of(command: impl Into<String>) -> Self {
+        let empty = Self { command: command.into(), ..Self::default() };
+        empty.fact("seekless", env!("CARGO_PKG_VERSION"))
+    }
+
+    /// Adds a fact.
+    #[must_use]
+    pub fn fact(mut self, name: impl Into<String>, value: impl Display) -> Self {
+        self.facts.push((name.into(), value.to_string()));
+        self
+    }
+
+    /// Adds an observed quantity.
+    #[must_use]
+    pub fn measured(mut self, what: impl Into<String>) -> Self {
+        self.measured.push(what.into());
+        self
+    }
+
+    /// Adds a computed quantity.
+    #[must_use]
+    pub fn modelled(mut self, what: impl Into<String>) -> Self {
+        self.modelled.push(what.into());
+        self
+    }
 }
 
 /// A report.

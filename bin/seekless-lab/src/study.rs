@@ -7,7 +7,7 @@ use anyhow::{Context as _, bail};
 use clap::Subcommand;
 use seekless_cli::args::{Out, number};
 use seekless_cli::output;
-use seekless_report::{Column, Table, Unit};
+use seekless_report::{Table, Unit};
 use seekless_workload::host::{FsTable, Ledger};
 use seekless_workload::study::{
     self, Cell, DeviceKind, Ended, Event, RunSettings, Stored, StudyReport, StudySpec,
@@ -165,17 +165,14 @@ fn spec_of(path: &Path) -> anyhow::Result<(StudySpec, String)> {
 }
 
 fn print_matrix(spec: &StudySpec, lacks: &[(String, String)]) -> anyhow::Result<()> {
-    let columns = vec![Column::text("cell"), Column::text("here")];
-    let mut table = Table::new(format!("{}: {} cells", spec.name, spec.cells.len()), columns);
-    for cell in &spec.cells {
-        let lack = lacks.iter().find(|l| l.0 == cell.filesystem);
-        let here = lack.map_or_else(|| "yes".to_owned(), |l| l.1.clone());
-        table = table.row([cell.id().into(), here.into()]);
-    }
+    let lack = |filesystem: &str| lacks.iter().find(|l| l.0 == filesystem);
+    let table = Table::of(format!("{}: {} cells", spec.name, spec.cells.len()), &spec.cells)
+        .text("cell", Cell::id)
+        .text("here", |c| lack(&c.filesystem).map_or("yes", |l| l.1.as_str()));
     let each = spec.seconds + spec.warm_up_s;
     let all = each * f64::from(spec.least_runs) * spec.cells.len() as f64;
     let time = Unit::Seconds.format(all, 2);
-    table = table.note(format!(
+    let table = table.done().note(format!(
         "{} runs of each at least: {time}, without formatting and filling",
         spec.least_runs
     ));

@@ -205,27 +205,16 @@ fn report(tuned: &Tuned, command: &str) -> Report {
     for panel in shown(tuned) {
         report = report.section(section(tuned, panel));
     }
-    let fact = |name: &str, value: String| (name.to_owned(), value);
-    report.provenance(Provenance {
-        command: command.to_owned(),
-        facts: vec![
-            fact("seekless", env!("CARGO_PKG_VERSION").to_owned()),
-            fact("disk", tuned.disk.clone()),
-            fact("replay", tuned.replay.to_owned()),
-            fact("requests", Unit::count(tuned.trace.requests)),
-            fact(
-                "folds",
-                format!(
-                    "{}, {} left out of the choice",
-                    tuned.fold_requests.len(),
-                    tuned.held_out_folds
-                ),
-            ),
-            fact("settings simulated", tuned.settings_tried.to_string()),
-        ],
-        measured: vec!["the requests of the trace".to_owned()],
-        modelled: vec!["every time".to_owned()],
-    })
+    let (folds, held_out) = (tuned.fold_requests.len(), tuned.held_out_folds);
+    let origin = Provenance::of(command)
+        .fact("disk", &tuned.disk)
+        .fact("replay", tuned.replay)
+        .fact("requests", Unit::count(tuned.trace.requests))
+        .fact("folds", format_args!("{folds}, {held_out} left out of the choice"))
+        .fact("settings simulated", tuned.settings_tried)
+        .measured("the requests of the trace")
+        .modelled("every time");
+    report.provenance(origin)
 }
 
 fn show(bar: &dyn Fn(&str, u64, u64), parameter: Parameter, stage: RollingStage, at: Progress) {

@@ -98,31 +98,17 @@ fn folds(advice: &Advice) -> Lines {
 }
 
 fn provenance(advice: &Advice, command: &str) -> Provenance {
-    let fact = |name: &str, value: String| (name.to_owned(), value);
-    let base = &advice.tried[0];
-    Provenance {
-        command: command.to_owned(),
-        facts: vec![
-            fact("seekless", env!("CARGO_PKG_VERSION").to_owned()),
-            fact(
-                "trace",
-                format!("{}: {} requests", advice.trace.format, Unit::count(advice.trace.requests)),
-            ),
-            fact(
-                "folds",
-                format!(
-                    "{}, of which {} left out of the choice",
-                    advice.fold_requests.len(),
-                    advice.held_out_folds
-                ),
-            ),
-            fact("disk", advice.disk.clone()),
-            fact("scheduler", base.scheduler.clone()),
-            fact("RAM", Unit::bytes(base.cache_bytes)),
-            fact("read-ahead", Unit::bytes(base.read_ahead_bytes)),
-            fact("replay", advice.replay.to_owned()),
-        ],
-        measured: vec!["the requests of the trace".to_owned()],
-        modelled: vec!["every time and every joule".to_owned()],
-    }
+    let (base, trace) = (&advice.tried[0], &advice.trace);
+    let (folds, held_out) = (advice.fold_requests.len(), advice.held_out_folds);
+    let requests = Unit::count(trace.requests);
+    Provenance::of(command)
+        .fact("trace", format_args!("{}: {requests} requests", trace.format))
+        .fact("folds", format_args!("{folds}, of which {held_out} left out of the choice"))
+        .fact("disk", &advice.disk)
+        .fact("scheduler", &base.scheduler)
+        .fact("RAM", Unit::bytes(base.cache_bytes))
+        .fact("read-ahead", Unit::bytes(base.read_ahead_bytes))
+        .fact("replay", advice.replay)
+        .measured("the requests of the trace")
+        .modelled("every time and every joule")
 }

@@ -5,8 +5,8 @@ use seekless_cli::figures::head_moves;
 use seekless_compare::{Day, Outcome, Run};
 use seekless_disk::DeviceSpec;
 use seekless_report::{
-    Axis, Basis, Better, Cell, Column, Figure, HeadPath, HeadRun, Lines, Points, Provenance,
-    Report, Section, StackedBars, Table, Tile, Unit, Values,
+    Axis, Basis, Better, Column, Figure, HeadPath, HeadRun, Lines, Points, Provenance, Report,
+    Section, StackedBars, Table, Tile, Unit, Values,
 };
 use seekless_sim::Measured;
 
@@ -64,17 +64,15 @@ pub(crate) fn energy_table(outcome: &Outcome) -> Table {
     let rows: Vec<_> = outcome.runs.iter().map(share).collect();
     let seen = |column: usize| column < 3 || rows.iter().any(|r| r[column].1 > 0.0);
     let joules = |name: &str| Column::number(name, Unit::Joules).better(Better::Lower);
-    let mut columns = vec![Column::text("policy"), joules("a request")];
-    let names = rows.first().into_iter().flatten().enumerate();
-    columns.extend(names.filter(|(i, _)| seen(*i)).map(|(_, (name, _))| joules(name)));
     let title = format!("Energy, modelled; spin-down: {}", outcome.spin_down);
-    let mut table = Table::new(title, columns);
-    for (run, row) in outcome.runs.iter().zip(&rows) {
-        let states = row.iter().enumerate().filter(|(i, _)| seen(*i)).map(|(_, s)| s.1.into());
-        let cells = [Cell::from(run.policy.as_str()), Cell::from(run.j_per_op)];
-        table = table.row(cells.into_iter().chain(states));
+    let mut table = Table::of(title, outcome.runs.iter().zip(&rows))
+        .text("policy", |(run, _)| run.policy.as_str())
+        .column(joules("a request"), |(run, _)| run.j_per_op);
+    let names = rows.first().into_iter().flatten().enumerate();
+    for (i, (name, _)) in names.filter(|(i, _)| seen(*i)) {
+        table = table.column(joules(name), |(_, row)| row[i].1);
     }
-    table
+    table.done()
 }
 
 /// What each adaptive policy did; `None` without such a policy.
@@ -306,47 +304,30 @@ fn head(outcome: &Outcome, spec: &DeviceSpec) -> HeadPath {
 }
 
 fn provenance(outcome: &Outcome, spec: &DeviceSpec, command: &str) -> Provenance {
-    let t = &outcome.trace;
-    let fact = |name: &str, value: String| (name.to_owned(), value);
+    let (t, split) = (&outcome.trace, &outcome.split);
+    let [requests, reads, writes] = [t.requests, t.reads, t.writes].map(Unit::count);
+    let touched = Unit::bytes(t.footprint_bytes);
+    let trace = format!(
+        "{}: {requests} requests, {reads} reads, {writes} writes, {touched} touched",
+        t.format
+    );
+    let learned = Unit::count(split.train_requests);
+    let learned = format!("{learned} requests before those measured (split by {})", split.by);
     let replay = match outcome.queue_depth {
         Some(depth) => format!("closed loop, {depth} in flight"),
         None => "open loop, at arrival times".to_owned(),
     };
-    Provenance {
-        command: command.to_owned(),
-        facts: vec![
-            fact("seekless", env!("CARGO_PKG_VERSION").to_owned()),
-            fact(
-                "trace",
-                format!(
-                    "{}: {} requests, {} reads, {} writes, {} touched",
-                    t.format,
-                    Unit::count(t.requests),
-                    Unit::count(t.reads),
-                    Unit::count(t.writes),
-                    Unit::bytes(t.footprint_bytes)
-                ),
-            ),
-            fact(
-                "learned from",
-                format!(
-                    "{} requests before those measured (split by {})",
-                    Unit::count(outcome.split.train_requests),
-                    outcome.split.by
-                ),
-            ),
-            fact("disk", spec.title().to_owned()),
-            fact("scheduler", outcome.scheduler.clone()),
-            fact("spin-down", outcome.spin_down.clone()),
-            fact("replay", replay),
-            fact("RAM", Unit::bytes(outcome.cache_bytes)),
-            fact("read-ahead", Unit::bytes(outcome.read_ahead_bytes)),
-            fact("cluster", Unit::bytes(outcome.cluster_bytes)),
-            fact("optimized area", Unit::bytes(outcome.optimized_bytes)),
-        ],
-        measured: vec!["the requests of the trace".to_owned()],
-        modelled: vec![
-            "every time, and every joule: seek, rotation and transfer of the disk named above; RAM starts empty for every policy".to_owned(),
-        ],
-    }
+    Provenance::of(command)
+        .fact("trace", trace)
+        .fact("learned from", learned)
+        .fact("disk", spec.title())
+        .fact("scheduler", &outcome.scheduler)
+        .fact("spin-down", &outcome.spin_down)
+        .fact("replay", replay)
+        .fact("RAM", Unit::bytes(outcome.cache_bytes))
+        .fact("read-ahead", Unit::bytes(outcome.read_ahead_bytes))
+        .fact("cluster", Unit::bytes(outcome.cluster_bytes))
+        .fact("optimized area", Unit::bytes(outcome.optimized_bytes))
+        .measured("the requests of the trace")
+        .modelled("every time, and every joule: seek, rotation and transfer of the disk named above; RAM starts empty for every policy")
 }

@@ -2,7 +2,7 @@
 //! is closest to its temperature curve, and the gain of a disk with this layout.
 
 use seekless_disk::clustering::{Access, Arm, Mixture, MixtureFit, fit_mixture};
-use seekless_report::{Cell, Column, Points, Table, Unit};
+use seekless_report::{Points, Table, Unit};
 use seekless_trace::stats::Summary;
 use serde::Serialize;
 
@@ -50,16 +50,12 @@ pub(crate) fn fit(s: &Summary) -> Option<Fit> {
 }
 
 pub(crate) fn table(fit: &Fit) -> Table {
-    let columns = vec![
-        Column::text("normal distribution"),
-        Column::number("share of the accesses", Unit::Share),
-        Column::number("standard deviation, of the space", Unit::Share).digits(3),
-    ];
     let title = "Temperature as a mixture of normal distributions, hottest in the middle";
-    let table = fit.bells.iter().enumerate().fold(Table::new(title, columns), |table, (i, b)| {
-        table.row([Cell::from((i + 1).to_string()), Cell::from(b.weight), Cell::from(b.sigma)])
-    });
-    table.note(format!(
+    let table = Table::of(title, fit.bells.iter().enumerate())
+        .text("normal distribution", |(i, _)| (i + 1).to_string())
+        .number("share of the accesses", Unit::Share, |(_, b)| b.weight)
+        .number("standard deviation, of the space", Unit::Share, |(_, b)| b.sigma);
+    table.done().note(format!(
         "The largest error is {:.1} % of the accesses. If these data filled a disk in this order, seeks would be {:.0} % shorter than in random order, modelled (docs/believing/clustering.md).",
         fit.off_most * 100.0,
         fit.seek_shorter * 100.0

@@ -226,7 +226,6 @@ fn cdf(
 }
 
 fn provenance(s: &Summary, memory: Bytes, command: &str) -> Provenance {
-    let fact = |name: &str, value: String| (name.to_owned(), value);
     let t = &s.trace;
     let has = [
         (t.has_times, "times"),
@@ -237,22 +236,15 @@ fn provenance(s: &Summary, memory: Bytes, command: &str) -> Provenance {
     let has: Vec<&str> = has.iter().filter(|h| h.0).map(|h| h.1).collect();
     let has = if has.is_empty() { "addresses alone".to_owned() } else { has.join(", ") };
     let known = if s.table1.pages.is_exact() {
-        "exact".to_owned()
+        "exact"
     } else {
-        "estimated from a sample of pages, with three standard errors".to_owned()
+        "estimated from a sample of pages, with three standard errors"
     };
-    let mut facts = vec![
-        fact("seekless", env!("CARGO_PKG_VERSION").to_owned()),
-        fact("trace", format!("{}, with {has}", t.format)),
-        fact("requests", Unit::count(t.requests)),
-        fact("memory allowed", memory.to_string()),
-        fact("numbers of pages", known),
-    ];
-    facts.extend(s.notes.iter().map(|n| fact("note", n.clone())));
-    Provenance {
-        command: command.to_owned(),
-        facts,
-        measured: vec!["all of it, from the requests of the trace".to_owned()],
-        modelled: Vec::new(),
-    }
+    let origin = Provenance::of(command)
+        .fact("trace", format_args!("{}, with {has}", t.format))
+        .fact("requests", Unit::count(t.requests))
+        .fact("memory allowed", memory)
+        .fact("numbers of pages", known)
+        .measured("all of it, from the requests of the trace");
+    s.notes.iter().fold(origin, |origin, note| origin.fact("note", note))
 }

@@ -34,58 +34,46 @@ pub(crate) fn all(s: &Summary, top: usize, by: By) -> Vec<Table> {
     tables
 }
 
-fn three(title: &str) -> Table {
-    Table::new(
-        title,
-        vec![Column::text(""), Column::text("value").right(), Column::text("known").right()],
-    )
+/// A line of a table: what it is, its value, and how well it is known.
+type Line = (String, String, String);
+
+fn estimated(name: impl Into<String>, e: Estimate, unit: &Unit) -> Line {
+    (name.into(), unit.format(e.value, 3), trust(e, unit))
 }
 
-fn row(table: Table, name: &str, value: String, known: String) -> Table {
-    table.row([Cell::from(name), Cell::from(value), Cell::from(known)])
-}
-
-fn estimated(table: Table, name: &str, e: Estimate, unit: &Unit) -> Table {
-    row(table, name, unit.format(e.value, 3), trust(e, unit))
+fn lines(title: &str, all: &[Line]) -> Table {
+    Table::of(title, all)
+        .text("", |l| l.0.as_str())
+        .right("value", |l| l.1.as_str())
+        .right("known", |l| l.2.as_str())
+        .done()
 }
 
 /// BORG's Table 1.
 pub(crate) fn table1(s: &Summary) -> Table {
     let t = &s.table1;
-    let exact = || "exact".to_owned();
-    let mut table = three("BORG's Table 1");
-    if let Some(bytes) = t.size_bytes {
-        table = row(table, "size, from --size", Unit::bytes(bytes), String::new());
-    }
-    table = row(
-        table,
-        "reads",
-        format!("{}, {}", Unit::count(t.reads), Unit::bytes(t.read_bytes)),
-        exact(),
-    );
-    table = row(
-        table,
-        "writes",
-        format!("{}, {}", Unit::count(t.writes), Unit::bytes(t.written_bytes)),
-        exact(),
-    );
-    for (name, e) in [
-        ("unique bytes read", t.unique_read_bytes),
-        ("unique bytes written", t.unique_written_bytes),
-        ("footprint: read or written", t.unique_bytes),
-        ("both read and written", t.unique_both_bytes),
-    ] {
-        table = estimated(table, name, e, &Unit::Bytes);
-    }
+    let exact = |name: &str, value: String| (name.to_owned(), value, "exact".to_owned());
+    let moved = |requests, bytes| format!("{}, {}", Unit::count(requests), Unit::bytes(bytes));
     let whole = Estimate { value: t.pages.value.round(), ..t.pages };
-    table = estimated(table, "pages of 4 KiB", whole, &Unit::Count);
-    if let Some(e) = t.accessed_share {
-        table = estimated(table, "of the size accessed", e, &Unit::Share);
-    }
-    table = estimated(table, "accesses to the hottest 20% of pages", t.top20_share, &Unit::Share);
-    let d = &t.determinism;
-    table = estimated(table, "partial determinism", d.share, &Unit::Share);
-    estimated(table, "  repeated 100 times or more", d.share_100, &Unit::Share)
+    let size = t.size_bytes.map(|b| ("size, from --size".to_owned(), Unit::bytes(b), String::new()));
+    let accessed = t.accessed_share.map(|e| estimated("of the size accessed", e, &Unit::Share));
+    let mut all = Vec::from_iter(size);
+    all.extend([
+        exact("reads", moved(t.reads, t.read_bytes)),
+        exact("writes", moved(t.writes, t.written_bytes)),
+        estimated("unique bytes read", t.unique_read_bytes, &Unit::Bytes),
+        estimated("unique bytes written", t.unique_written_bytes, &Unit::Bytes),
+        estimated("footprint: read or written", t.unique_bytes, &Unit::Bytes),
+        estimated("both read and written", t.unique_both_bytes, &Unit::Bytes),
+        estimated("pages of 4 KiB", whole, &Unit::Count),
+    ]);
+    all.extend(accessed);
+    all.extend([
+        estimated("accesses to the hottest 20% of pages", t.top20_share, &Unit::Share),
+        estimated("partial determinism", t.determinism.share, &Unit::Share),
+        estimated("  repeated 100 times or more", t.determinism.share_100, &Unit::Share),
+    ]);
+    lines("BORG's Table 1", &all)
 }
 
 fn mix(s: &Summary) -> Table {
@@ -132,17 +120,18 @@ fn distributions(s: &Summary) -> Table {
 
 fn order(s: &Summary) -> Table {
     let shape = &s.shape;
-    let columns = vec![Column::text(""), Column::number("of reads and writes", Unit::Share)];
-    let mut table = Table::new("Order and alignment", columns);
-    table =
-        table.row(["start at the end of the request before".into(), shape.sequential_share.into()]);
-    if let Some(share) = shape.sequential_in_process_share {
-        table = table.row(["  within one process".into(), share.into()]);
-    }
-    table = table.row(["of seeks, towards lower addresses".into(), shape.backward_share.into()]);
-    table = table.row(["start at a multiple of 4 KiB".into(), shape.aligned_start_share.into()]);
-    table = table.row(["long a multiple of 4 KiB".into(), shape.aligned_length_share.into()]);
-    table.note("Exact.")
+    let all = [
+        ("start where the one before ended", Some(shape.sequential_share)),
+        ("  within one process", shape.sequential_in_process_share),
+        ("of seeks, towards lower addresses", Some(shape.backward_share)),
+        ("start at a multiple of 4 KiB", Some(shape.aligned_start_share)),
+        ("long a multiple of 4 KiB", Some(shape.aligned_length_share)),
+    ];
+    Table::of("Order and alignment", all.into_iter().filter(|line| line.1.is_some()))
+        .text("", |line| line.0)
+        .number("of reads and writes", Unit::Share, |line| line.1)
+        .done()
+        .note("Exact.")
 }
 
 fn bursts(s: &Summary) -> Option<Table> {
@@ -161,15 +150,15 @@ fn bursts(s: &Summary) -> Option<Table> {
 }
 
 fn reuse(s: &Summary) -> Table {
-    let mut table = three("Misses of an LRU cache of this size");
     let doubling = |p: &&seekless_trace::stats::MissPoint| p.pages.is_power_of_two();
     let points: Vec<_> = s.reuse.curve.iter().filter(doubling).collect();
     // Every other doubling, from the largest on; first accesses have their own row.
-    for p in points.iter().rev().step_by(2).rev() {
-        table = estimated(table, &Unit::bytes(p.bytes), p.miss_ratio, &Unit::Share);
-    }
-    estimated(table, "first accesses: no cache helps", s.reuse.first_share, &Unit::Share)
-        .note("Share of page accesses.")
+    let shown = points.iter().rev().step_by(2).rev();
+    let all: Vec<_> = shown
+        .map(|p| estimated(Unit::bytes(p.bytes), p.miss_ratio, &Unit::Share))
+        .chain([estimated("first accesses: no cache helps", s.reuse.first_share, &Unit::Share)])
+        .collect();
+    lines("Misses of an LRU cache of so much RAM", &all).note("Share of page accesses.")
 }
 
 fn days(s: &Summary, top: usize) -> Option<Table> {
@@ -205,21 +194,17 @@ fn worst(all: impl Iterator<Item = Option<Estimate>>) -> f64 {
 fn persistence(s: &Summary) -> Option<Table> {
     let days = s.days.as_ref().filter(|d| d.active > 1)?;
     let shown = [0.01, 0.05, 0.2, 0.5, 1.0];
-    let mut columns = vec![Column::text("hottest pages of a day")];
     let name = |later: u64| match later {
         0 => "that day".to_owned(),
         1 => "the next".to_owned(),
         n => format!("{n} later"),
     };
-    columns
-        .extend(days.persistence.iter().map(|p| Column::number(name(p.days_later), Unit::Share)));
-    let mut table = Table::new("How heat lasts: share of accesses on later active days", columns);
-    for space in shown {
-        let at = |p: &seekless_trace::stats::Persistence| {
-            p.curve.iter().find(|c| c.0 == space).map_or(Cell::Empty, |c| c.1.into())
-        };
-        let cells = days.persistence.iter().map(at);
-        table = table.row([Cell::from(Unit::Share.format(space, 2))].into_iter().chain(cells));
+    let mut table = Table::of("How heat lasts: share of accesses on active days to come", shown)
+        .text("hottest pages of a day", |space| Unit::Share.format(space, 2));
+    for p in &days.persistence {
+        table = table.number(&name(p.days_later), Unit::Share, |space| {
+            p.curve.iter().find(|c| c.0 == space).map(|c| c.1)
+        });
     }
     let off = days.persistence.iter().map(|p| p.plus_minus).fold(0.0, f64::max);
     let known = if off == 0.0 {
@@ -227,7 +212,7 @@ fn persistence(s: &Summary) -> Option<Table> {
     } else {
         format!("± {}.", Unit::Share.format(off, 2))
     };
-    Some(table.note(format!("Mean over all pairs of such days. {known}")))
+    Some(table.done().note(format!("Mean over all pairs of such days. {known}")))
 }
 
 pub(crate) fn devices(s: &Summary, top: usize) -> Table {

@@ -67,16 +67,6 @@ impl FileEntry {
     }
 }
 
-/// The bytes of a file within its group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Slot {
-    pub(crate) number: FileNumber,
-    /// First byte.
-    pub(crate) offset: u32,
-    /// Length in bytes.
-    pub(crate) bytes: u32,
-}
-
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct GroupEntry {
     pub(crate) cluster: u32,
@@ -86,7 +76,7 @@ pub(crate) struct GroupEntry {
     /// CRC-32C of these bytes.
     pub(crate) sum: u32,
     /// Its files in the order in which they were written, dead ones included.
-    pub(crate) slots: Box<[Slot]>,
+    pub(crate) slots: Box<[SlotRecord]>,
     /// Number of files whose entry names this group.
     pub(crate) live: u32,
 }
@@ -297,13 +287,10 @@ impl Tables {
             let clusters = geometry.clusters;
             return Err(TableError::Group { group, cluster, end, clusters, bytes });
         }
-        let slots: Box<[Slot]> = slots
-            .iter()
-            .map(|s| Slot { number: FileNumber(s.number), offset: s.offset, bytes: s.bytes })
-            .collect();
         self.bytes += group_bytes(slots.len()) as u64;
         self.next_group = self.next_group.max(group.saturating_add(1));
         let count = count.into();
+        let slots = slots.into();
         let mut now = GroupEntry { cluster, clusters: count, bytes, sum, slots, live: 0 };
         clusters.take(cluster, count);
         let old = self.groups.remove(&group);

@@ -14,7 +14,6 @@ pub mod fast10;
 mod ffs;
 pub mod fs2;
 pub mod hot_files;
-mod parallel;
 mod reproduction;
 pub mod synth;
 

@@ -4,15 +4,13 @@
 use std::error::Error;
 use std::num::NonZero;
 use std::path::PathBuf;
-use std::sync::Mutex;
-use std::sync::PoisonError;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use seekless_trace::Source;
 use serde::Serialize;
 
 use crate::advise::{Advice, AdviseOptions, Change, Verdict, advise};
 use crate::advise_commands::Yearly;
+use crate::parallel::in_parallel;
 use crate::rolling::threads;
 use crate::rows::{Rows, flat};
 
@@ -133,27 +131,11 @@ pub fn advise_fleet(
     workers: Option<NonZero<usize>>,
     progress: &(dyn Fn(usize) + Sync),
 ) -> Fleet {
-    let (next, ended) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let disks: Vec<_> = traces.iter().map(|_| Mutex::new(FleetDisk::default())).collect();
     let mut options = options.clone();
     let workers = threads(workers).min(traces.len()).max(1);
     options.rolling.threads = NonZero::new(if workers == 1 { threads(None) } else { 1 });
-    std::thread::scope(|scope| {
-        for _ in 0..workers {
-            scope.spawn(|| {
-                while let Some((path, to)) = {
-                    let at = next.fetch_add(1, Ordering::Relaxed);
-                    traces.get(at).zip(disks.get(at))
-                } {
-                    let row = one(path, &options);
-                    *to.lock().unwrap_or_else(PoisonError::into_inner) = row;
-                    progress(ended.fetch_add(1, Ordering::Relaxed) + 1);
-                }
-            });
-        }
-    });
-    let disks = disks.into_iter().map(|d| d.into_inner().unwrap_or_else(PoisonError::into_inner));
-    Fleet::of(options.host.disk.name().to_owned(), disks.collect())
+    let disks = in_parallel(traces, NonZero::new(workers), |path| one(path, &options), progress);
+    Fleet::of(options.host.disk.name().to_owned(), disks)
 }
 
 fn one(path: &PathBuf, options: &AdviseOptions) -> FleetDisk {

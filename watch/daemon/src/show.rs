@@ -1,36 +1,22 @@
 //! The tables of `status` and `report`.
 
 use seekless_jobs::{JobReport, Tally};
-use seekless_report::{Cell, Column, Table};
+use seekless_report::Table;
 
 use crate::report::{FilesystemReport, WatchReport};
 
 /// The counts since the start, by file system.
 pub fn status(report: &WatchReport, width: usize, colour: bool) -> String {
-    let names = [
-        "file system",
-        "jobs",
-        "recognized runs",
-        "waits for the disk",
-        "pages read ahead",
-        "used",
-        "in vain",
-        "disk's time in vain, last hour",
-    ];
-    let mut table = Table::new("File systems", columns(&names));
-    for f in &report.filesystems {
-        let t = &f.totals;
-        table = table.row([
-            Cell::from(f.mount.as_str()),
-            number(f.jobs.len()),
-            number(t.recognized),
-            number(t.misses),
-            number(t.fetched),
-            number(t.used),
-            number(t.vain),
-            Cell::from(format!("{:.1} s", t.vain_last_hour as f64 / 1000.0).as_str()),
-        ]);
-    }
+    let table = Table::of("File systems", &report.filesystems)
+        .text("file system", |f| f.mount.as_str())
+        .right("jobs", |f| f.jobs.len().to_string())
+        .right("recognized runs", |f| f.totals.recognized.to_string())
+        .right("waits for the disk", |f| f.totals.misses.to_string())
+        .right("pages read ahead", |f| f.totals.fetched.to_string())
+        .right("used", |f| f.totals.used.to_string())
+        .right("in vain", |f| f.totals.vain.to_string())
+        .right("disk's time in vain, last hour", |f| seconds(f.totals.vain_last_hour))
+        .done();
     let mut text = table.terminal(width, colour);
     text += &format!("Since {} s.", report.seconds);
     if report.dry_run {
@@ -56,49 +42,39 @@ pub fn jobs(report: &WatchReport, width: usize, colour: bool) -> String {
 }
 
 fn jobs_of(filesystem: &FilesystemReport, dry_run: bool) -> Table {
-    let saved = if dry_run { "waits saved, estimated" } else { "in vain" };
-    let names = ["job", "pages", "runs", "alone", "helped", "times faster", saved];
-    let mut table = Table::new(format!("Jobs on {}", filesystem.mount), columns(&names));
     let mut all: Vec<&JobReport> = filesystem.jobs.iter().collect();
     all.sort_by_key(|j| std::cmp::Reverse(u64::from(j.plain.millis) * u64::from(j.runs)));
-    for job in all {
-        let name = if job.name.is_empty() { job.id.to_string() } else { job.name.clone() };
-        let rests = if job.rests { " (paused)" } else { "" };
-        let (alone, helped) = (job.plain, job.helped);
-        let run = |t: Tally| match t.runs {
-            0 => String::new(),
-            n => format!("{:.1} s, {} waits, {n} runs", f64::from(t.millis) / 1000.0, t.misses),
-        };
-        let faster = if alone.runs > 0 && helped.runs > 0 {
-            format!("{:.1}", f64::from(alone.millis) / f64::from(helped.millis.max(1)))
-        } else {
-            String::new()
-        };
-        let last = match job.fetched {
-            _ if dry_run => format!("{} to {}", job.would.0, job.would.1),
-            0 => String::new(),
-            n => format!("{:.0} %", 100.0 * job.vain as f64 / n as f64),
-        };
-        table = table.row([
-            Cell::from(format!("{name}{rests}").as_str()),
-            number(job.pages),
-            number(job.runs),
-            Cell::from(run(alone).as_str()),
-            Cell::from(run(helped).as_str()),
-            Cell::from(faster.as_str()),
-            Cell::from(last.as_str()),
-        ]);
-    }
-    table
-}
-
-fn columns(names: &[&str]) -> Vec<Column> {
-    let column = |(i, n): (usize, &&str)| {
-        if i == 0 { Column::text(*n) } else { Column::text(*n).right() }
+    let name = |j: &JobReport| {
+        let name = if j.name.is_empty() { j.id.to_string() } else { j.name.clone() };
+        name + if j.rests { " (paused)" } else { "" }
     };
-    names.iter().enumerate().map(column).collect()
+    let runs = |t: Tally| match t.runs {
+        0 => String::new(),
+        n => format!("{}, {} waits, {n} runs", seconds(t.millis.into()), t.misses),
+    };
+    let faster = |alone: Tally, helped: Tally| match (alone.runs, helped.runs) {
+        (0, _) | (_, 0) => String::new(),
+        _ => format!("{:.1}", f64::from(alone.millis) / f64::from(helped.millis.max(1))),
+    };
+    let vain = |j: &JobReport| match j.fetched {
+        0 => String::new(),
+        n => format!("{:.0} %", 100.0 * j.vain as f64 / n as f64),
+    };
+    let table = Table::of(format!("Jobs on {}", filesystem.mount), all)
+        .text("job", name)
+        .right("pages", |j| j.pages.to_string())
+        .right("runs", |j| j.runs.to_string())
+        .right("alone", |j| runs(j.plain))
+        .right("helped", |j| runs(j.helped))
+        .right("times faster", |j| faster(j.plain, j.helped));
+    let table = if dry_run {
+        table.right("waits saved, estimated", |j| format!("{} to {}", j.would.0, j.would.1))
+    } else {
+        table.right("in vain", vain)
+    };
+    table.done()
 }
 
-fn number(n: impl ToString) -> Cell {
-    Cell::from(n.to_string().as_str())
+fn seconds(millis: u64) -> String {
+    format!("{:.1} s", millis as f64 / 1000.0)
 }

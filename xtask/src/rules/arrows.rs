@@ -63,7 +63,7 @@ pub(crate) const ROOMS: &[Room] = &[
     room("volume", "sim", true, "block disk learn engine"),
     room("volume", "compare", false, "block trace disk learn engine sim"),
     room("volume", "serve", false, "block nbd trace disk host learn engine sim"),
-    room("lab", "workload", false, "block report serve"),
+    room("lab", "workload", false, "block report host serve"),
     room("lab", "papers", false, "block trace disk report learn store engine sim compare serve"),
     room("bin", "cli", false, "block trace disk report sim compare"),
     room("bin", "python", false, "block trace disk learn compare"),

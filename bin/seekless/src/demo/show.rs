@@ -161,32 +161,23 @@ fn head_paths(played: &Played) -> HeadPath {
 
 /// The measured and the modelled numbers.
 fn provenance(played: &[Played]) -> Provenance {
-    let mut facts = vec![
-        ("seekless".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
-        ("RAM".to_owned(), CACHE.to_string()),
-        ("read-ahead of vanilla".to_owned(), AHEAD.to_string()),
-    ];
-    let mut measured = Vec::new();
+    let mut origin = Provenance::of(seekless_cli::args::command_line())
+        .fact("RAM", CACHE)
+        .fact("read-ahead of vanilla", AHEAD)
+        .modelled("every time and every joule: the emulated disk answers at the time that its model computes; the delays of client and server, multiplied by the speed, also change when requests reach the disk");
     for one in played {
         let (span, scene) = (one.scene.span, one.scene);
         let words = format!("{}, {} times faster than real", one.spec.title(), one.speed);
-        facts.push((format!("disk, {span}"), words));
-        facts.push((format!("space for the trail, {span}"), scene.area.to_string()));
         let bytes = one.runs().iter().map(|run| run.replayed.bytes_checked).sum();
-        measured.push(format!(
+        origin = origin.fact(format!("disk, {span}"), words);
+        origin = origin.fact(format!("space for the trail, {span}"), scene.area);
+        origin = origin.measured(format!(
             "{span}: block requests of real programs, described in {}; {} read over NBD, and each byte compared with the written byte",
             scene.told_in,
             seekless_block::format_size(bytes)
         ));
     }
-    Provenance {
-        command: seekless_cli::args::command_line(),
-        facts,
-        measured,
-        modelled: vec![
-            "every time and every joule: the emulated disk answers at the time that its model computes; the delays of client and server, multiplied by the speed, also change when requests reach the disk".to_owned(),
-        ],
-    }
+    origin
 }
 
 pub(crate) fn report(all: &[Played]) -> Report {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail, ensure};
 use seekless_disk::validate::{Measured, Measurement, compare_measured, parse_measured};
 use seekless_disk::{Disk, DiskSpec};
-use seekless_report::{Cell, Column, Table, Unit};
+use seekless_report::{Column, Table, Unit};
 use serde_json::json;
 
 use seekless_cli::{output, text};
@@ -50,22 +50,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if !output::json_beside(args.json.as_deref(), &value)? {
         return Ok(());
     }
-    let columns = vec![
-        Column::text("disk"),
-        Column::number("requests", Unit::Count),
-        Column::number("measured mean", Unit::Seconds).digits(4),
-        Column::number("model's mean", Unit::Seconds).digits(4),
-        Column::number("demerit", Unit::Seconds).digits(3),
-        Column::number("of mean", Unit::Share).digits(3),
-    ];
-    output::tables([&Table::new("Measured and modelled service times", columns).row([
-        Cell::from(spec.name.as_str()),
-        Cell::from(m.requests as u64),
-        Cell::from(m.measured_ms_mean / 1e3),
-        Cell::from(m.model_ms_mean / 1e3),
-        Cell::from(m.demerit_ms / 1e3),
-        Cell::from(m.demerit_share),
-    ])])
+    let mean = |name| Column::number(name, Unit::Seconds).digits(4);
+    let table = Table::of("Measured and modelled service times", [&m])
+        .text("disk", |_| spec.name.as_str())
+        .number("requests", Unit::Count, |m| m.requests as u64)
+        .column(mean("measured mean"), |m| m.measured_ms_mean / 1e3)
+        .column(mean("model's mean"), |m| m.model_ms_mean / 1e3)
+        .number("demerit", Unit::Seconds, |m| m.demerit_ms / 1e3)
+        .number("of mean", Unit::Share, |m| m.demerit_share);
+    output::tables([&table.done()])
 }
 
 /// A disk's model beside the requests of a trace.

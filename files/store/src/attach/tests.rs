@@ -40,7 +40,7 @@ fn gone(file: u32) -> Change {
 
 fn group(group: u32, cluster: u32, clusters: u16, files: &[u32]) -> Change {
     let slot =
-        |(i, f): (u32, &u32)| SlotRecord { number: number(*f).0, offset: i * BYTES, bytes: BYTES };
+        |(i, f): (u32, &u32)| SlotRecord { number: number(*f), offset: i * BYTES, bytes: BYTES };
     let slots: Box<[SlotRecord]> = (0..).zip(files).map(slot).collect();
     let (bytes, files) = (slots.len() as u32 * BYTES, slots.len() as u16);
     let sum = crc_fast::crc32_iscsi(&vec![0; bytes as usize]);

@@ -5,7 +5,7 @@ use seekless_block::Op;
 use super::{Job, JobStep};
 use crate::api::{IoPurpose, Reply};
 use crate::format::{
-    BODY_BYTES, Change, CheckpointHeader, Geometry, GroupRecord, RecordPage, Role, SlotRecord,
+    BODY_BYTES, Change, CheckpointHeader, Geometry, GroupRecord, RecordPage, Role,
 };
 use crate::group_store::{Flight, GroupStore};
 use crate::tables::GroupEntry;
@@ -67,20 +67,15 @@ impl Chunk {
 }
 
 fn group_record(number: u32, group: &GroupEntry) -> Change {
-    let slots: Box<[SlotRecord]> = group
-        .slots
-        .iter()
-        .map(|s| SlotRecord { number: s.number.0, offset: s.offset, bytes: s.bytes })
-        .collect();
     let record = GroupRecord {
         group: number,
         cluster: group.cluster,
         clusters: group.clusters as u16,
         bytes: group.bytes,
         sum: group.sum,
-        files: slots.len() as u16,
+        files: group.slots.len() as u16,
     };
-    Change::Group(record, slots)
+    Change::Group(record, group.slots.clone())
 }
 
 impl GroupStore {

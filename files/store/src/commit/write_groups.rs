@@ -109,7 +109,7 @@ impl GroupStore {
         let (mut image, mut slots) = (Vec::new(), Vec::new());
         for (number, data) in self.cache.peek(group).into_iter().flat_map(|c| c.files.iter()) {
             let (offset, bytes) = (image.len() as u32, data.len() as u32);
-            slots.push(SlotRecord { number: number.0, offset, bytes });
+            slots.push(SlotRecord { number: *number, offset, bytes });
             image.extend_from_slice(data);
         }
         let bytes = image.len() as u32;

@@ -3,6 +3,8 @@
 
 use seekless_block::Sectors;
 
+use crate::FileNumber;
+
 /// A value with a fixed number of bytes, little endian.
 pub(crate) trait Field: Sized {
     const BYTES: usize;
@@ -45,16 +47,22 @@ impl<const N: usize> Field for [u8; N] {
     }
 }
 
-impl Field for Sectors {
-    const BYTES: usize = 8;
-    const FORMAT: &'static str = "u64, sectors";
-    fn put(&self, out: &mut Vec<u8>) {
-        self.0.put(out);
-    }
-    fn take(bytes: &mut &[u8]) -> Option<Self> {
-        u64::take(bytes).map(Self)
-    }
+macro_rules! wrapped {
+    ($($type:ident $format:literal),+) => {
+        $(impl Field for $type {
+            const BYTES: usize = 8;
+            const FORMAT: &'static str = $format;
+            fn put(&self, out: &mut Vec<u8>) {
+                self.0.put(out);
+            }
+            fn take(bytes: &mut &[u8]) -> Option<Self> {
+                u64::take(bytes).map(Self)
+            }
+        })+
+    };
 }
+
+wrapped!(Sectors "u64, sectors", FileNumber "u64");
 
 /// A field as the document shows it.
 #[derive(Clone, Copy, Debug)]

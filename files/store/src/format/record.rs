@@ -3,7 +3,7 @@
 
 use super::field::{Field as _, Layout, layout};
 use super::{FormatError, check, value};
-use crate::{FILE_BYTES_MAX, GROUP_FILES_MAX, NAME_BYTES_MAX};
+use crate::{FILE_BYTES_MAX, FileNumber, GROUP_FILES_MAX, NAME_BYTES_MAX};
 
 layout! {
     /// An entry of the file lookup table, after tag 1. The file's name follows.
@@ -57,7 +57,7 @@ layout! {
     /// names another group.
     pub SlotRecord "place" {
         /// The file's number.
-        number: u64,
+        number: FileNumber,
         /// First byte, from the beginning of the group.
         offset: u32,
         /// Number of bytes.
@@ -168,7 +168,7 @@ impl Change {
         for _ in 0..files {
             let slot = SlotRecord::take(bytes);
             let slot = slot.ok_or(FormatError::Short { what: "a group's files" })?;
-            number_is_sound(slot.number)?;
+            number_is_sound(slot.number.0)?;
             let offset = u64::from(slot.offset);
             check(offset >= end, "place.offset", offset, "behind the file before it")?;
             end = offset + u64::from(slot.bytes);

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use seekless_block::Sectors;
 
 use super::*;
+use crate::FileNumber;
 
 fn change() -> impl Strategy<Value = Change> {
     let number =
@@ -53,7 +54,7 @@ fn change() -> impl Strategy<Value = Change> {
                 .map(|(number, bytes)| {
                     let offset = end;
                     end += bytes;
-                    SlotRecord { number, offset, bytes }
+                    SlotRecord { number: FileNumber(number), offset, bytes }
                 })
                 .collect();
             let files = slots.len() as u16;
@@ -186,8 +187,8 @@ fn samples() -> Vec<(&'static str, Vec<u8>)> {
     let group =
         GroupRecord { group: 3, cluster: 7, clusters: 1, bytes: 130, sum: 0xDEAD_BEEF, files: 2 };
     let slots = [
-        SlotRecord { number: 5 << 32 | 1, offset: 0, bytes: 100 },
-        SlotRecord { number: 6 << 32 | 2, offset: 100, bytes: 30 },
+        SlotRecord { number: FileNumber(5 << 32 | 1), offset: 0, bytes: 100 },
+        SlotRecord { number: FileNumber(6 << 32 | 2), offset: 100, bytes: 30 },
     ];
     let changes = [
         Change::Group(group, slots.into()),

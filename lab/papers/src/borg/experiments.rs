@@ -54,14 +54,15 @@ const O3_SIZE: f64 = 15.0;
 const PARTITION: f64 = 4.0;
 const BOOT: f64 = 167.0;
 
-/// Vanilla and one or more learning systems over one trace: Figures 6, 7, 8 and 11.
-pub(super) struct Phases {
+/// Vanilla and one or more learning systems over one trace: Figures 6, 7, 8 and 11. `R`: a replay's
+/// results; its number, until all have run.
+pub(super) struct Phases<R = BorgRun> {
     pub(super) figure: &'static str,
     pub(super) trace: &'static str,
     pub(super) host: Host,
     pub(super) write_buffer_percent: u8,
     /// The first is vanilla.
-    pub(super) systems: Vec<(&'static str, BorgRun)>,
+    pub(super) systems: Vec<(&'static str, R)>,
 }
 
 impl Phases {
@@ -89,11 +90,11 @@ const fn policy(who: Answerer) -> PolicyName {
 pub(super) type CurvePoint = (String, f64, f64);
 
 /// A curve of Figure 12: the varied setting, and the trace.
-pub(super) struct Curve {
+pub(super) struct Curve<P = CurvePoint> {
     pub(super) varied: &'static str,
     pub(super) trace: &'static str,
     pub(super) who: Answerer,
-    pub(super) points: Vec<CurvePoint>,
+    pub(super) points: Vec<P>,
 }
 
 pub(super) struct Results {
@@ -194,23 +195,8 @@ fn settings(trace: &str) -> Vec<(&'static str, Vec<Setting>)> {
 /// A made-up week, and its trace.
 type Week = (Synthetic, Source);
 
-/// The systems of one figure of phases, each with the index of its replay.
-struct PhaseJobs {
-    figure: &'static str,
-    trace: &'static str,
-    host: Host,
-    write_buffer_percent: u8,
-    systems: Vec<(&'static str, usize)>,
-}
-
-/// A curve of Figure 12 with the indices of its replays: the vanilla one, and one a setting.
-struct CurveJobs {
-    varied: &'static str,
-    trace: &'static str,
-    who: Answerer,
-    vanilla: usize,
-    points: Vec<(String, usize)>,
-}
+/// A setting of a curve with the numbers of two replays: vanilla, and with the setting.
+type CurveJob = (String, usize, usize);
 
 impl<'a> Replays<'a> {
     /// Figures 6, 7, 8 and 11.
@@ -220,7 +206,7 @@ impl<'a> Replays<'a> {
         week: &'a Week,
         host: Host,
         percent: u8,
-    ) -> Result<PhaseJobs, PaperError> {
+    ) -> Result<Phases<usize>, PaperError> {
         // The paper does not name the training of the replays of 6.1: cumulative, as 6.3 says of
         // its own. Nor does it name the write buffer of the web server and the virtual machines: 20
         // %, as of the Subversion server.
@@ -242,11 +228,11 @@ impl<'a> Replays<'a> {
             systems.push((name, run));
         }
         let trace = week.0.personality.name;
-        Ok(PhaseJobs { figure, trace, host, write_buffer_percent: percent, systems })
+        Ok(Phases { figure, trace, host, write_buffer_percent: percent, systems })
     }
 
     /// The curves of Figure 12 over one trace.
-    fn curves(&mut self, week: &'a Week) -> Result<Vec<CurveJobs>, PaperError> {
+    fn curves(&mut self, week: &'a Week) -> Result<Vec<Curve<CurveJob>>, PaperError> {
         // The paper does not name the training; the interval "becomes larger" with the training set.
         let training = Training::Partial;
         let trace = week.0.personality.name;
@@ -259,16 +245,16 @@ impl<'a> Replays<'a> {
                 for (name, hours, gb, percent) in settings {
                     let (area, times) = (Some((gb, percent)), every(hours));
                     let at = self.add(week, O1.disk, policy(who), area, training, times)?;
-                    points.push((name, at));
+                    points.push((name, vanilla, at));
                 }
-                curves.push(CurveJobs { varied, trace, who, vanilla, points });
+                curves.push(Curve { varied, trace, who, points });
             }
         }
         Ok(curves)
     }
 }
 
-impl CurveJobs {
+impl Curve<CurveJob> {
     fn results(self, runs: &[BorgRun]) -> Curve {
         // The first phase lies before the base reconfiguration.
         let busy = |run: &BorgRun| {
@@ -277,8 +263,8 @@ impl CurveJobs {
             let moving: f64 = later.map(|r| r.reconfigurer_s).sum();
             (all.busy_s, all.busy_s + all.background_s + moving)
         };
-        let (vanilla, _) = busy(&runs[self.vanilla]);
-        let point = |(name, at): (String, usize)| {
+        let point = |(name, vanilla, at): CurveJob| {
+            let (vanilla, _) = busy(&runs[vanilla]);
             let (requests, all) = busy(&runs[at]);
             (name, vanilla / requests - 1.0, vanilla / all - 1.0)
         };
@@ -307,10 +293,10 @@ pub(super) fn run(scale: f64, seed: u64, progress: &Progress<'_>) -> Result<Resu
     let all = replays.jobs.len() as u64;
     let mut runs = borg(&replays.jobs, &|done| progress("replaying", done as u64, all))?;
     let curves = curves.into_iter().map(|c| c.results(&runs)).collect();
-    let mut results_of = |p: PhaseJobs| {
-        let systems = p.systems.into_iter();
+    let mut results_of = |p: Phases<usize>| {
+        let Phases { figure, trace, host, write_buffer_percent, systems } = p;
+        let systems = systems.into_iter();
         let systems = systems.map(|(name, at)| (name, std::mem::take(&mut runs[at]))).collect();
-        let PhaseJobs { figure, trace, host, write_buffer_percent, .. } = p;
         Phases { figure, trace, host, write_buffer_percent, systems }
     };
     let phases = phases.into_iter().map(&mut results_of).collect();

@@ -17,8 +17,7 @@ use seekless_sim::{Measured, Replay, SimConfig, SimError, Simulation, shape_of};
 use seekless_trace::{OpenOptions, Source};
 use serde::Serialize;
 
-use crate::parallel::in_parallel;
-use seekless_compare::StudyError;
+use seekless_compare::{StudyError, in_parallel};
 
 /// Requests served and learned from at a time.
 const BATCH: usize = 1 << 15;
@@ -220,7 +219,7 @@ pub(super) fn borg(
     jobs: &[BorgJob<'_>],
     progress: &(dyn Fn(usize) + Sync),
 ) -> Result<Vec<BorgRun>, StudyError> {
-    in_parallel(jobs, replay, progress).into_iter().collect()
+    in_parallel(jobs, None, replay, progress).into_iter().collect()
 }
 
 /// The paper's planner (FAST'09, 4.3): each plan places all blocks again.

@@ -1,8 +1,8 @@
 //! The results as tables, figures, a report and a document, the paper's numbers beside ours.
 
 use seekless_report::{
-    Axis, BarSeries, Bars, Basis, Cell, Column, Figure, Lines, Points, Provenance, Report, Section,
-    Table, Tile, Unit,
+    Axis, BarSeries, Bars, Basis, Figure, Lines, Points, Provenance, Report, Section, Table, Tile,
+    Unit,
 };
 use serde_json::{Value, json};
 
@@ -94,23 +94,18 @@ impl<'a> Shown<'a> {
     }
 
     fn table1(&self) -> Table {
-        let mut columns = vec![Column::text("")];
-        for (name, _) in &self.results.table1 {
+        let traces = &self.results.table1;
+        let rows = traces.first().map_or(0, |t| t.1.len());
+        let mut table =
+            Table::of("Table 1: the traces", 0..rows).text("", |row| traces[0].1[row].0);
+        for (name, all) in traces {
+            let shown = |row: usize, value: f64| all[row].1.format(value, 3);
             let name = name.trim_start_matches("borg-");
-            columns.push(Column::text(format!("{name}: paper")).right());
-            columns.push(Column::text("ours").right());
+            table = table
+                .right(&format!("{name}: paper"), |row| shown(row, all[row].2))
+                .right("ours", |row| shown(row, all[row].3));
         }
-        let mut table = Table::new("Table 1: the traces", columns);
-        let rows = self.results.table1.first().map_or(0, |t| t.1.len());
-        for row in 0..rows {
-            let mut cells = vec![Cell::from(self.results.table1[0].1[row].0)];
-            for (_, all) in &self.results.table1 {
-                let (_, unit, printed, ours) = &all[row];
-                cells.extend([*printed, *ours].map(|v| Cell::from(unit.format(v, 3))));
-            }
-            table = table.row(cells);
-        }
-        table.note(
+        table.done().note(
             "Matched, not measured: the traces are made to match. Counted as `seekless stat` counts.",
         )
     }
@@ -212,19 +207,13 @@ impl<'a> Shown<'a> {
         for varied in ["interval", "size of the area", "write buffer"] {
             section = section.figure(self.sensitivity_figure(varied));
         }
-        report.section(section.table(self.sensitivity())).provenance(Provenance {
-            command: command.to_owned(),
-            facts: vec![
-                ("seekless".into(), env!("CARGO_PKG_VERSION").into()),
-                ("seed".into(), self.results.seed.to_string()),
-                ("scale".into(), self.results.scale.to_string()),
-            ],
-            measured: vec![
-                "The paper's numbers, on its authors' machines.".into(),
-                "Times of analyzer and planner, on this computer, while other replays run.".into(),
-            ],
-            modelled: vec!["All times of our disks; all traces are made up.".into()],
-        })
+        let origin = Provenance::of(command)
+            .fact("seed", self.results.seed)
+            .fact("scale", self.results.scale)
+            .measured("The paper's numbers, on its authors' machines.")
+            .measured("Times of analyzer and planner, on this computer, while other replays run.")
+            .modelled("All times of our disks; all traces are made up.");
+        report.section(section.table(self.sensitivity())).provenance(origin)
     }
 
     fn starts_figure(&self) -> Figure {

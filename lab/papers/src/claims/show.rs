@@ -1,8 +1,8 @@
 //! Judged claims as tables and as a sentence.
 
-use seekless_report::{Column, Table, Tile};
+use seekless_report::{Table, Tile};
 
-use super::{Answer, Answerer, BOTH, Better, Beyond, Claim, Judged, Kind, Paper};
+use super::{Answer, Answerer, BOTH, Better, Beyond, Claim, Judged, Judgement, Kind, Paper};
 
 /// A number in the form of its claim.
 fn number(kind: Kind, value: f64) -> String {
@@ -71,33 +71,24 @@ const fn mark(holds: Option<bool>) -> &'static str {
 impl Judged {
     /// The claims, and what is not answered.
     pub(crate) fn tables(&self) -> [Table; 2] {
-        let columns = [
-            "claim",
-            "where",
-            "printed",
-            "the paper's rule",
-            "ours beyond it",
-            "tolerance",
-            "holds: rule, ours",
-        ];
-        let mut claims = Table::new("The paper's claims", columns.map(Column::text).to_vec());
-        for r in &self.results {
-            let c = &r.claim;
-            let [rule, beyond] = BOTH.map(|who| ours(c, r.ours[who as usize].as_ref()));
-            let [by_rule, by_ours] = BOTH.map(|who| mark(r.holds(who)));
-            let holds = format!("{by_rule}, {by_ours}");
-            let words = [c.what.clone(), c.place.clone(), printed(c), rule, beyond];
-            claims = claims.row(words.into_iter().chain([tolerance(c), holds]).map(Into::into));
-        }
-        let columns = ["statement", "where", "printed", "why no model answers it"];
-        let title = "Printed, and not answered here";
-        let mut open = Table::new(title, columns.map(Column::text).to_vec());
-        for u in &self.unanswered {
-            open = open.row([&u.what, &u.place, &u.printed, &u.why].map(|s| s.as_str().into()));
-        }
+        let answer = |r: &Judgement, who: Answerer| ours(&r.claim, r.ours[who as usize].as_ref());
+        let claims = Table::of("The paper's claims", &self.results)
+            .text("claim", |r| r.claim.what.as_str())
+            .text("where", |r| r.claim.place.as_str())
+            .text("printed", |r| printed(&r.claim))
+            .text("the paper's rule", |r| answer(r, Paper))
+            .text("ours beyond it", |r| answer(r, Beyond))
+            .text("tolerance", |r| tolerance(&r.claim))
+            .text("holds: rule, ours", |r| BOTH.map(|who| mark(r.holds(who))).join(", "))
+            .done();
+        let open = Table::of("Printed, and not answered here", &self.unanswered)
+            .text("statement", |u| u.what.as_str())
+            .text("where", |u| u.place.as_str())
+            .text("printed", |u| u.printed.as_str())
+            .text("why no model answers it", |u| u.why.as_str());
         [claims.note(
             "Tolerances were set before the results. The paper's rule has both limits. Our results beyond the paper's rule may be better by any amount, if the line says so.",
-        ), open]
+        ), open.done()]
     }
 
     /// A tile of a report: our number by the paper's rule, beside the printed one.

@@ -2,7 +2,7 @@
 
 use seekless_block::Bytes;
 use seekless_disk::Disk;
-use seekless_report::{Better, Cell, Column, Table, Unit};
+use seekless_report::{Better, Column, Table, Unit};
 use serde_json::{Value, json};
 
 use super::{Effort, Layout, Loaded, Order, Point};
@@ -96,18 +96,16 @@ impl Modelled<'_> {
     }
 
     fn loaded(&self) -> Table {
-        let mut columns = vec![Column::text("layout")];
-        for q in self.model.queues {
-            for how in ["by arrival", "by position"] {
-                let name = format!("queue {q}, {how}");
-                columns.push(Column::number(name, Unit::Share).better(Better::Higher));
+        let title = "Utilization of a disk with a queue of constant length, requests of a cylinder in either order";
+        let mut table = Table::of(title, &self.rows).text("layout", |r| r.name.as_str());
+        for (i, q) in self.model.queues.iter().enumerate() {
+            for (order, how) in ["by arrival", "by position"].into_iter().enumerate() {
+                let column = Column::number(format!("queue {q}, {how}"), Unit::Share);
+                table =
+                    table.column(column.better(Better::Higher), |r| r.loaded[i][order].utilization);
             }
         }
-        let title = "Utilization of a disk with a queue of constant length, requests of a cylinder in either order";
-        self.rows.iter().fold(Table::new(title, columns), |table, r| {
-            let cells = r.loaded.iter().flatten().map(|p| Cell::from(p.utilization));
-            table.row([Cell::from(r.name.as_str())].into_iter().chain(cells))
-        })
+        table.done()
     }
 
     /// The numbers, as schema `seekless.model/1`.

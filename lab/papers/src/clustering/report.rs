@@ -1,10 +1,8 @@
 //! The clustering paper's Figures 3 to 12 from our analysis, and its claims beside ours, as tables,
 //! figures, a report and a document. Everything is modelled.
 
-use std::fmt::Write as _;
-
 use seekless_report::{
-    Axis, Basis, Cell, Column, Figure, Lines, Points, Provenance, Report, Section, Table, Unit,
+    Axis, Basis, Figure, Lines, Points, Provenance, Report, Section, Table, Unit,
 };
 use serde_json::json;
 
@@ -90,20 +88,19 @@ fn plot(figure: &ClusteringFigure) -> Figure {
 fn data(figure: &ClusteringFigure) -> Table {
     const ROWS: usize = 12;
     let [x, y] = axes(figure);
-    let mut columns = vec![Column::number(x.label, x.unit)];
-    columns.extend(figure.lines.iter().map(|l| Column::number(&l.name, y.unit.clone()).digits(3)));
     let rows = figure.lines.first().map_or(0, |l| l.points.len());
     let shown: Vec<usize> = match rows {
         0..=ROWS => (0..rows).collect(),
         _ => (0..ROWS).map(|i| i * (rows - 1) / (ROWS - 1)).collect(),
     };
     let title = format!("Figure {}: {}: {}", figure.number, figure.title, y.label);
-    shown.into_iter().fold(Table::new(title, columns), |table, i| {
-        let across = figure.lines.first().map_or(f64::NAN, |l| l.points[i].0);
-        let cells =
-            figure.lines.iter().map(|l| Cell::from(l.points.get(i).map_or(f64::NAN, |p| p.1)));
-        table.row([Cell::from(across)].into_iter().chain(cells))
-    })
+    let mut table = Table::of(title, shown)
+        .number(&x.label, x.unit, |i| figure.lines.first().map_or(f64::NAN, |l| l.points[i].0));
+    for l in &figure.lines {
+        let value = |i: usize| l.points.get(i).map_or(f64::NAN, |p| p.1);
+        table = table.number(&l.name, y.unit.clone(), value);
+    }
+    table.done()
 }
 
 fn report(figures: &[ClusteringFigure], claims: &Judged, effort: Effort, command: &str) -> Report {
@@ -115,8 +112,6 @@ fn report(figures: &[ClusteringFigure], claims: &Judged, effort: Effort, command
     ] {
         report = claims.tile(label, id).into_iter().fold(report, Report::tile);
     }
-    let mut words = String::new();
-    let _ = write!(words, "{} runs a point from seed {}", effort.runs, effort.seed);
     let section = |title: &str, numbers: std::ops::RangeInclusive<u8>| {
         figures
             .iter()
@@ -127,13 +122,13 @@ fn report(figures: &[ClusteringFigure], claims: &Judged, effort: Effort, command
         .section(claims.tables().into_iter().fold(Section::new("Claims"), Section::table))
         .section(section("One request at a time", 3..=5))
         .section(section("A loaded disk", 6..=12))
-        .provenance(Provenance {
-            command: command.to_owned(),
-            facts: vec![
-                ("seekless".into(), env!("CARGO_PKG_VERSION").into()),
-                ("draws".into(), words),
-            ],
-            measured: vec!["Nothing.".into()],
-            modelled: vec!["Everything.".into()],
-        })
+        .provenance(
+            Provenance::of(command)
+                .fact(
+                    "draws",
+                    format_args!("{} runs a point from seed {}", effort.runs, effort.seed),
+                )
+                .measured("Nothing.")
+                .modelled("Everything."),
+        )
 }

@@ -73,16 +73,12 @@ impl Shown<'_> {
         for table in tables {
             report = report.section(Section::new("Beside the paper").table(table.clone()));
         }
-        report.provenance(Provenance {
-            command: command.to_owned(),
-            facts: vec![
-                ("seekless".into(), env!("CARGO_PKG_VERSION").into()),
-                ("disk".into(), asked.disk.clone()),
-                ("memory".into(), self.options.cache.to_string()),
-            ],
-            measured: vec!["The paper's numbers, simulated by its authors.".into()],
-            modelled: vec!["All our numbers; the days are made up.".into()],
-        })
+        let origin = Provenance::of(command)
+            .fact("disk", &asked.disk)
+            .fact("memory", self.options.cache)
+            .measured("The paper's numbers, simulated by its authors.")
+            .modelled("All our numbers; the days are made up.");
+        report.provenance(origin)
     }
 
     fn document(&self) -> Value {

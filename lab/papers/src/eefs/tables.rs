@@ -7,8 +7,12 @@ use super::experiments::{Compared, SYSTEMS, at_work, part_of};
 use super::replay::FileOutcome;
 use crate::synth::{FILE_DAYS, FilePlay};
 
-pub(super) fn column(name: &str) -> Column {
+fn column(name: &str) -> Column {
     Column::text(name).right()
+}
+
+pub(super) fn share(v: f64) -> String {
+    format!("{:.1} %", v * 100.0)
 }
 
 pub(super) fn percent(new: f64, old: f64) -> String {
@@ -16,73 +20,50 @@ pub(super) fn percent(new: f64, old: f64) -> String {
 }
 
 pub(super) fn table1(scale: f64, seed: u64) -> Table {
-    let names = [
-        "",
-        "requests",
-        "paper",
-        "read MB",
-        "paper",
-        "written MB",
-        "paper",
-        "files",
-        "below 16 KiB",
-        "paper",
-    ];
-    let mut table = Table::new(
-        "Table 1: the days",
-        names.iter().map(|n| if n.is_empty() { Column::text("") } else { column(n) }).collect(),
-    );
-    for day in &FILE_DAYS {
-        let part = part_of(day, scale);
-        let mut play = FilePlay::new(*day, part, seed);
-        let [requests, read, written] = play.by_ref().fold([0u64; 3], |[n, r, w], e| match e.op {
+    let rows = FILE_DAYS.map(|day| {
+        let part = part_of(&day, scale);
+        let mut play = FilePlay::new(day, part, seed);
+        let counts = play.by_ref().fold([0u64; 3], |[n, r, w], e| match e.op {
             FileOp::Read => [n + 1, r + e.len, w],
             FileOp::Write => [n + 1, r, w + e.len],
             _ => [n + 1, r, w],
         });
-        let mb = |bytes: u64| format!("{:.0}", bytes as f64 / f64::from(1 << 20));
         let small = play.files().iter().filter(|f| f.size < 16_384).count() as f64;
-        table = table.row([
-            day.name.into(),
-            requests.to_string().into(),
-            format!("{:.0}", day.requests as f64 * part).into(),
-            mb(read).into(),
-            format!("{:.0}", day.read_mb * part).into(),
-            mb(written).into(),
-            format!("{:.0}", day.written_mb * part).into(),
-            play.files().len().to_string().into(),
-            format!("{:.1} %", small / play.files().len() as f64 * 100.0).into(),
-            format!("{:.1} %", day.small * 100.0).into(),
-        ]);
-    }
+        (day, part, counts, play.files().len(), small)
+    });
+    let mb = |bytes: u64| format!("{:.0}", bytes as f64 / f64::from(1 << 20));
+    let table = Table::of("Table 1: the days", rows)
+        .text("", |(day, ..)| day.name)
+        .right("requests", |(_, _, [requests, ..], ..)| requests.to_string())
+        .right("paper", |(day, part, ..)| format!("{:.0}", day.requests as f64 * part))
+        .right("read MB", |(_, _, [_, read, _], ..)| mb(read))
+        .right("paper", |(day, part, ..)| format!("{:.0}", day.read_mb * part))
+        .right("written MB", |(_, _, [.., written], ..)| mb(written))
+        .right("paper", |(day, part, ..)| format!("{:.0}", day.written_mb * part))
+        .right("files", |(.., files, _)| files.to_string())
+        .right("below 16 KiB", |(.., files, small)| share(small / files as f64))
+        .right("paper", |(day, ..)| share(day.small))
+        .done();
     table.note(format!("The paper's requests and megabytes times {scale} (the light day: at least 0.2). Made up to match."))
 }
 
 /// FFS alone beside the paper: the numbers to which the days are fitted.
 pub(super) fn fit(all: &[Compared], scale: f64) -> Table {
-    let names = ["requests", "paper", "hits", "paper", "name cache", "paper", "busy", "paper"];
-    let columns = std::iter::once(Column::text(""));
-    let mut table =
-        Table::new("The fit: FFS alone", columns.chain(names.iter().map(|n| column(n))).collect());
-    let share = |v: f64| format!("{:.1} %", v * 100.0);
-    for (c, day) in all.iter().zip(&FILE_DAYS) {
-        let (Some(paper), [ffs, ..]) = (c.paper, &c.outcomes[..]) else { continue };
-        let printed = paper.requests[0] as f64 * part_of(day, scale);
-        table = table.row(
-            [
-                c.name.clone(),
-                (ffs.disk_reads + ffs.disk_writes).to_string(),
-                format!("{printed:.0}"),
-                share(ffs.hits),
-                paper.hits.map_or("-".to_owned(), |h| format!("{} %", h[0])),
-                share(ffs.name_hits),
-                "70 %".to_owned(),
-                share(ffs.busy),
-                share(paper.busy()),
-            ]
-            .map(Into::into),
-        );
-    }
+    let rows = all.iter().zip(&FILE_DAYS).filter_map(|(c, day)| {
+        let (paper, ffs) = (c.paper?, c.outcomes.first()?);
+        Some((c, paper, ffs, paper.requests[0] as f64 * part_of(day, scale)))
+    });
+    let table = Table::of("The fit: FFS alone", rows)
+        .text("", |(c, ..)| c.name.as_str())
+        .right("requests", |(_, _, ffs, _)| (ffs.disk_reads + ffs.disk_writes).to_string())
+        .right("paper", |(.., printed)| format!("{printed:.0}"))
+        .right("hits", |(_, _, ffs, _)| share(ffs.hits))
+        .right("paper", |(_, p, ..)| p.hits.map_or("-".to_owned(), |h| format!("{} %", h[0])))
+        .right("name cache", |(_, _, ffs, _)| share(ffs.name_hits))
+        .right("paper", |_| "70 %")
+        .right("busy", |(_, _, ffs, _)| share(ffs.busy))
+        .right("paper", |(_, p, ..)| share(p.busy()))
+        .done();
     table.note(
         "Directories, hours and memory of a day were chosen so that the numbers of FFS alone are close to the printed \
          numbers. Busy is the share of the time in which the disk works. The paper's share is derived \
@@ -107,46 +88,38 @@ pub(super) fn requests(all: &[Compared]) -> Table {
         .done()
 }
 
+/// Each day under each system: the day, the system's index, its outcome and its name.
+fn rows(all: &[Compared]) -> impl Iterator<Item = (&Compared, usize, &FileOutcome, &'static str)> {
+    all.iter().flat_map(|c| {
+        let outcomes = c.outcomes.iter().zip(SYSTEMS).enumerate();
+        outcomes.map(move |(i, (o, (_, name)))| (c, i, o, name))
+    })
+}
+
 /// Requests by cause: all, or per `of_opens` opens of files.
 pub(super) fn causes(all: &[Compared], of_opens: f64) -> Table {
-    let names = [
-        "inodes", "names", "data", "inodes", "names", "data", "groups", "groups", "log", "moving",
-        "moving", "all",
-    ];
-    let kinds = [
-        "read", "read", "read", "written", "written", "written", "read", "written", "written",
-        "read", "written", "",
-    ];
-    let columns = std::iter::once(Column::text(""));
-    let names = names.iter().zip(kinds).map(|(name, kind)| column(format!("{name} {kind}").trim()));
     let per = of_opens > 0.0;
     let title =
         if per { "The same, per 1,000 opens of files" } else { "Requests of the disk, by cause" };
-    let mut table = Table::new(title, columns.chain(names).collect());
-    for c in all {
-        for (o, (_, name)) in c.outcomes.iter().zip(SYSTEMS) {
-            let n = o.causes;
-            let counts = [
-                n.inodes_read,
-                n.names_read,
-                n.data_read,
-                n.inodes_written,
-                n.names_written,
-                n.data_written,
-                n.groups_read,
-                n.groups_written,
-                n.log_written,
-                n.moves_read,
-                n.moves_written,
-                o.disk_reads + o.disk_writes,
-            ];
-            let cells = counts.map(|n| {
-                let share = n as f64 * of_opens / o.opens.max(1) as f64;
-                if per { format!("{share:.1}") } else { n.to_string() }.into()
-            });
-            table = table.row(std::iter::once(format!("{}, {name}", c.name).into()).chain(cells));
-        }
-    }
+    let count = |o: &FileOutcome, n: u64| {
+        let share = n as f64 * of_opens / o.opens.max(1) as f64;
+        if per { format!("{share:.1}") } else { n.to_string() }
+    };
+    let table = Table::of(title, rows(all))
+        .text("", |(c, _, _, name)| format!("{}, {name}", c.name))
+        .right("inodes read", |(_, _, o, _)| count(o, o.causes.inodes_read))
+        .right("names read", |(_, _, o, _)| count(o, o.causes.names_read))
+        .right("data read", |(_, _, o, _)| count(o, o.causes.data_read))
+        .right("inodes written", |(_, _, o, _)| count(o, o.causes.inodes_written))
+        .right("names written", |(_, _, o, _)| count(o, o.causes.names_written))
+        .right("data written", |(_, _, o, _)| count(o, o.causes.data_written))
+        .right("groups read", |(_, _, o, _)| count(o, o.causes.groups_read))
+        .right("groups written", |(_, _, o, _)| count(o, o.causes.groups_written))
+        .right("log written", |(_, _, o, _)| count(o, o.causes.log_written))
+        .right("moving read", |(_, _, o, _)| count(o, o.causes.moves_read))
+        .right("moving written", |(_, _, o, _)| count(o, o.causes.moves_written))
+        .right("all", |(_, _, o, _)| count(o, o.disk_reads + o.disk_writes))
+        .done();
     table.note("Inodes, names and data are the fast file system's; under EEFS, of files in no group. Moving is the file system's part of a shuffle.")
 }
 
@@ -179,16 +152,12 @@ pub(super) fn energy(all: &[Compared]) -> Table {
 }
 
 pub(super) fn times(all: &[Compared]) -> Table {
-    let rows = all.iter().flat_map(|c| {
-        let outcomes = c.outcomes.iter().zip(SYSTEMS).enumerate();
-        outcomes.map(move |(i, (o, (_, name)))| (c, i, o, name))
-    });
-    let table = Table::of("Figure 6: response times, and hits of the cache", rows)
+    let table = Table::of("Figure 6: response times, and hits of the cache", rows(all))
         .text("", |(c, _, _, name)| format!("{}, {name}", c.name))
         .right("open", |(_, _, o, _)| format!("{:.3} ms", o.open_ms))
         .right("read", |(_, _, o, _)| format!("{:.3} ms", o.read_ms))
         .right("write", |(_, _, o, _)| format!("{:.3} ms", o.write_ms))
-        .right("hits", |(_, _, o, _)| format!("{:.1} %", o.hits * 100.0))
+        .right("hits", |(_, _, o, _)| share(o.hits))
         .right("paper: hits", |(c, i, ..)| {
             let paper = c.paper.and_then(|p| p.hits).and_then(|h| match i {
                 0 => Some(h[0]),
@@ -214,7 +183,6 @@ pub(super) fn groups(all: &[Compared]) -> Table {
     );
     for c in all {
         let Some(g) = c.outcomes.iter().find_map(|o| o.grouping) else { continue };
-        let share = |v: f64| format!("{:.1} %", v * 100.0);
         table = table.row(
             [
                 c.name.clone(),

@@ -87,12 +87,10 @@ pub fn reproduce(studies: &[Value], command: &str) -> Result<Reproduction, Paper
     let section = Section::new("Claims").text(HONEST);
     let section = claims.tables().into_iter().fold(section, Section::table);
     let report = Report::new("File systems under servers, reproduced", claims.lead());
-    let report = report.section(section).provenance(Provenance {
-        command: command.to_owned(),
-        facts: vec![("seekless".into(), env!("CARGO_PKG_VERSION").into())],
-        measured: vec!["Operations a second of ours, in real time; all of the paper's.".into()],
-        modelled: vec!["The disk of ours, and its joules.".into()],
-    });
+    let origin = Provenance::of(command)
+        .measured("Operations a second of ours, in real time; all of the paper's.")
+        .modelled("The disk of ours, and its joules.");
+    let report = report.section(section).provenance(origin);
     Ok(Reproduction {
         opening: format!("{HONEST}\n"),
         tables: claims.tables().into(),

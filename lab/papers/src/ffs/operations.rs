@@ -5,7 +5,7 @@ use seekless_block::SimTime;
 use super::cache::merge;
 use super::{
     BLOCK, BLOCK_SECTORS, BlockContent, CLUSTER_BLOCKS, DIRECT, ENTRIES, Ffs, FfsFull, INDIRECT,
-    NAME_MISSES, Work,
+    NAME_MISSES, Node, Work,
 };
 
 impl Ffs {
@@ -21,9 +21,8 @@ impl Ffs {
             return work;
         }
         let Some(node) = self.files.get(&file) else { return work };
-        let (inode, here, entry) = (node.inode, node.here, node.entry);
-        let directory = self.directories.get(&node.directory);
-        if let Some(&block) = directory.and_then(|d| d.blocks.get((entry / ENTRIES) as usize)) {
+        let (inode, here) = (node.inode, node.here);
+        if let Some(block) = self.entry_block(node) {
             self.need(block, BLOCK_SECTORS as u8, BlockContent::Directory, &mut work);
         }
         if here && !in_memory {
@@ -46,12 +45,10 @@ impl Ffs {
             if index >= to && (on == 0 || work.wait.is_empty()) {
                 break;
             }
-            let block_of = |i: u64| {
-                self.files.get(&file).and_then(|f| f.blocks.get(usize::try_from(i).ok()?).copied())
-            };
-            let Some(block) = block_of(index) else { break };
+            let Some(block) = self.data_block(file, index) else { break };
             if index >= to {
-                let follows = index > 0 && block_of(index - 1).is_some_and(|b| b + 1 == block);
+                let before = index.checked_sub(1).and_then(|i| self.data_block(file, i));
+                let follows = before.is_some_and(|b| b + 1 == block);
                 if !follows || self.cache.contains_key(&block) {
                     break;
                 }
@@ -63,6 +60,21 @@ impl Ffs {
         self.change_inode(now, inode, false, &mut work);
         merge(&mut work.wait);
         work
+    }
+
+    fn data_block(&self, file: u64, index: u64) -> Option<u32> {
+        self.files.get(&file)?.blocks.get(usize::try_from(index).ok()?).copied()
+    }
+
+    /// The block of a directory that holds a file's entry.
+    fn entry_block(&self, node: &Node) -> Option<u32> {
+        let directory = self.directories.get(&node.directory)?;
+        directory.blocks.get((node.entry / ENTRIES) as usize).copied()
+    }
+
+    fn change_summary(&mut self, now: SimTime, block: u32, work: &mut Work) {
+        let (summary, sectors) = (self.summary_block(block), BLOCK_SECTORS as u8);
+        self.change(now, summary, sectors, BlockContent::Summary, false, work);
     }
 
     pub(super) fn through_indirect(&mut self, file: u64, index: u64, work: &mut Work) {
@@ -91,11 +103,7 @@ impl Ffs {
         let (part, sync) = (BlockContent::Data(file), self.config.sync);
         for index in offset / BLOCK..end.div_ceil(BLOCK) {
             self.through_indirect(file, index, &mut work);
-            let Some(block) =
-                self.files.get(&file).and_then(|f| f.blocks.get(index as usize).copied())
-            else {
-                break;
-            };
+            let Some(block) = self.data_block(file, index) else { break };
             let sectors = Self::sectors_of(size, index);
             let (from, to) = (index * BLOCK, (index + 1) * BLOCK);
             let kept_before = offset > from && old > from;
@@ -105,14 +113,7 @@ impl Ffs {
             }
             self.change(now, block, sectors, part, sync, &mut work);
             if old < end {
-                self.change(
-                    now,
-                    self.summary_block(block),
-                    BLOCK_SECTORS as u8,
-                    BlockContent::Summary,
-                    false,
-                    &mut work,
-                );
+                self.change_summary(now, block, &mut work);
             }
         }
         self.change_inode(now, inode, sync, &mut work);
@@ -135,13 +136,8 @@ impl Ffs {
 
     pub(super) fn sync_names(&mut self, now: SimTime, file: u64, work: &mut Work) {
         let Some(node) = self.files.get(&file) else { return };
-        let (inode, directory, entry) = (node.inode, node.directory, node.entry);
+        let (inode, block) = (node.inode, self.entry_block(node));
         self.change_inode(now, inode, true, work);
-        let block = self
-            .directories
-            .get(&directory)
-            .and_then(|d| d.blocks.get((entry / ENTRIES) as usize))
-            .copied();
         if let Some(block) = block {
             self.change(now, block, BLOCK_SECTORS as u8, BlockContent::Directory, true, work);
         }
@@ -157,14 +153,7 @@ impl Ffs {
         let keep = size.div_ceil(BLOCK) as usize;
         let gone = if keep < node.blocks.len() { node.blocks.split_off(keep) } else { Vec::new() };
         for block in gone {
-            self.change(
-                now,
-                self.summary_block(block),
-                BLOCK_SECTORS as u8,
-                BlockContent::Summary,
-                false,
-                &mut work,
-            );
+            self.change_summary(now, block, &mut work);
             self.free_block(block);
         }
         self.change_inode(now, inode, true, &mut work);

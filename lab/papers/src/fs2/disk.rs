@@ -201,16 +201,13 @@ fn report(
     .tile(Tile::new("T_t, transfer", format!("{:.2} ms", testbed.transfer), TESTBED))
     .section(section("Figure 2", figure2, tables.first()))
     .section(section("Figure 8", figure8, tables.get(1)))
-    .provenance(Provenance {
-        command: command.to_owned(),
-        facts: vec![
-            ("seekless".into(), env!("CARGO_PKG_VERSION").into()),
-            ("disks".into(), DRIVES.join(", ")),
-            ("reads of each".into(), Unit::Count.format(READS as f64, 3)),
-        ],
-        measured: vec!["The paper's numbers, on its authors' machine.".into()],
-        modelled: vec!["All our numbers.".into()],
-    })
+    .provenance(
+        Provenance::of(command)
+            .fact("disks", DRIVES.join(", "))
+            .fact("reads of each", Unit::count(READS))
+            .measured("The paper's numbers, on its authors' machine.")
+            .modelled("All our numbers."),
+    )
 }
 
 fn document(all: &[AccessParts], fit: &Fit, rows: &[ComparisonRow]) -> Value {
@@ -242,6 +239,6 @@ fn figure2(all: &[AccessParts]) -> Figure {
     Figure::new("The parts of a random read of 4 KiB", Basis::Modelled, bars).caption(format!(
         "Mean over {} uniformly random reads of each disk, one at a time. FS2's Figure 2 has four unnamed drives \
          of 2005, from a 15,000 rpm SCSI drive to a 5,400 rpm laptop drive.",
-        Unit::Count.format(READS as f64, 3)
+        Unit::count(READS)
     ))
 }

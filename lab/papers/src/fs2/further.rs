@@ -4,7 +4,7 @@
 
 use seekless_block::{Duration, Sectors};
 use seekless_disk::DiskSpec;
-use seekless_report::{Cell, Column, Table, Unit};
+use seekless_report::{Table, Unit};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -184,22 +184,17 @@ impl FurtherResults {
 
     /// Figure 3, with free space as the input.
     fn by_free(&self) -> Table {
-        let mut columns =
-            vec![Column::text("free").right(), Column::text("paper's disks with more")];
-        for load in LOADS {
-            columns.extend(
-                DYNAMIC.map(|name| Column::text(format!("{}, {name}", load.name())).right()),
-            );
+        let mut table = Table::of("Figure 3: gain by free space", FREE)
+            .right("free", percent)
+            .text("paper's disks with more", disks_with_more);
+        for (load, system) in LOADS.iter().flat_map(|l| DYNAMIC.map(|name| (l.name(), name))) {
+            table = table.right(&format!("{load}, {system}"), |share| {
+                let mut rooms = self.rooms.iter().filter(|r| (r.load, r.system) == (load, system));
+                let here = rooms.find(|r| percent(r.free) == percent(share));
+                here.map(|r| format!("{} less, {}", percent(r.less), mib(r.replica_bytes)))
+            });
         }
-        let mut table = Table::new("Figure 3: gain by free space", columns);
-        for share in FREE {
-            let here = self.rooms.iter().filter(|r| percent(r.free) == percent(share));
-            let cells = here
-                .map(|r| Cell::from(format!("{} less, {}", percent(r.less), mib(r.replica_bytes))));
-            let head = [Cell::from(percent(share)), Cell::from(disks_with_more(share))];
-            table = table.row(head.into_iter().chain(cells));
-        }
-        table.note(
+        table.done().note(
             "T_A of the seventh run against Ext2's, and the replicas at its end. With less than 10 % of the disk free, no replica is made, and replicas are \
              given up (2.3); replication resumes at 15 %. The paper's figure has the disks of 22 servers; in 4801 Windows PCs 47 % was free on the mean (2.1).",
         )

@@ -12,9 +12,7 @@ use seekless_learn::{
 use seekless_sim::{HeadPath, Measured, Replay, SimConfig, SimError, Simulation, shape_of};
 use serde::Serialize;
 
-use crate::parallel::in_parallel;
-use seekless_compare::StudyError;
-use seekless_compare::replicate;
+use seekless_compare::{StudyError, in_parallel, replicate};
 use seekless_engine::format::Geometry;
 
 /// Rest of the disk after a run, before replicas are written. The next run begins when they are
@@ -191,7 +189,7 @@ pub(super) fn fs2(
     jobs: &[Fs2Job<'_>],
     tick: &(dyn Fn(usize) + Sync),
 ) -> Result<Vec<Fs2Done>, StudyError> {
-    in_parallel(jobs, carry_out, tick).into_iter().collect()
+    in_parallel(jobs, None, carry_out, tick).into_iter().collect()
 }
 
 fn carry_out(job: &Fs2Job<'_>) -> Result<Fs2Done, StudyError> {

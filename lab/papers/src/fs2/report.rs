@@ -110,22 +110,16 @@ impl<'a> Shown<'a> {
         let further = Section::new("Beyond the tables: Figure 3, 3.3 and 4.6");
         let tables = self.results.further.tables(&self.results.loads);
         report = report.section(tables.into_iter().fold(further, Section::table));
-        let real = self.results.loads.iter().any(|l| l.real);
-        let mut measured = vec!["The paper's numbers, on its authors' machine.".to_owned()];
-        if real {
-            measured.push("The sectors and the free space of the recorded update.".into());
+        let mut origin = Provenance::of(command)
+            .fact("disk", DISK)
+            .fact("seed", self.results.seed)
+            .fact("scale", self.results.scale)
+            .measured("The paper's numbers, on its authors' machine.")
+            .modelled("All our times and joules.");
+        if self.results.loads.iter().any(|l| l.real) {
+            origin = origin.measured("The sectors and the free space of the recorded update.");
         }
-        report.provenance(Provenance {
-            command: command.to_owned(),
-            facts: vec![
-                ("seekless".into(), env!("CARGO_PKG_VERSION").into()),
-                ("disk".into(), DISK.into()),
-                ("seed".into(), self.results.seed.to_string()),
-                ("scale".into(), self.results.scale.to_string()),
-            ],
-            measured,
-            modelled: vec!["All our times and joules.".into()],
-        })
+        report.provenance(origin)
     }
 
     fn document(&self) -> Value {

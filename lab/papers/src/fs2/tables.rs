@@ -85,54 +85,39 @@ pub(super) fn table(l: &Load) -> Table {
 
 /// The cost of replication, and the gain.
 pub(super) fn costs(l: &Load) -> Table {
-    let number = |name: &str, unit: Unit| Column::number(name, unit);
-    let columns = vec![
-        Column::text("system"),
-        number("busy, last run", Unit::Seconds).better(Better::Lower),
-        number("busy, all runs", Unit::Seconds).better(Better::Lower),
-        number("replicating", Unit::Seconds),
-        number("with replicating", Unit::Seconds),
-        Column::text("change").right(),
-        number("replicas written", Unit::Bytes),
-        Column::text("saved per replica").right(),
-        Column::text("first run slower").right(),
-        Column::text("energy less").right(),
-    ];
     let (p, timed) = (&PRINTED[l.printed], is_timed(l));
-    let mut table = Table::new(format!("{}: cost and gain", l.name), columns);
-    let vanilla = l.last("ext2");
-    for (name, runs) in &l.systems {
-        let same = if name.ends_with("read-ahead") { "ext2 + read-ahead" } else { "ext2" };
-        let base = Fs2Run::sum(l.of(same).unwrap_or_default());
-        let (all, last) = (Fs2Run::sum(runs), runs.last().copied().unwrap_or_default());
-        let moving = all.replicating_s + all.after_s;
-        let pages = all.replica_bytes as f64 / 4096.0;
-        let saved = (base.busy_s() - all.busy_s()) * 1e3 / pages.max(1.0);
-        let first = user(&l.first(name), timed) / user(&l.first(same), timed) - 1.0;
-        let paper = match *name {
-            "fs2" => percent(p.saved),
-            _ => String::new(),
-        };
-        let replicates = all.replica_bytes > 0;
-        let text = |text: String| if replicates { Cell::from(text) } else { Cell::Empty };
-        table = table.row([
-            Cell::from(*name),
-            last.busy_s().into(),
-            all.busy_s().into(),
-            moving.into(),
-            (all.busy_s() + moving).into(),
-            Cell::Change {
-                value: all.busy_s() + moving,
-                base: base.busy_s(),
-                better: Better::Lower,
-            },
-            all.replica_bytes.into(),
-            text(format!("{saved:.2} of {:.2} ms", moving * 1e3 / pages.max(1.0))),
-            text(percent(first)),
-            Cell::from(beside(percent(gain(vanilla.joules, last.joules)), paper)),
-        ]);
-    }
-    table.note(format!(
+    let busy = |name| Column::number(name, Unit::Seconds).better(Better::Lower);
+    let same = |name: &str| if name.ends_with("read-ahead") { "ext2 + read-ahead" } else { "ext2" };
+    let sums = |(name, runs): &(&'static str, Vec<Fs2Run>)| {
+        let base = Fs2Run::sum(l.of(same(name)).unwrap_or_default());
+        (*name, base.busy_s(), Fs2Run::sum(runs))
+    };
+    let moving = |all: &Fs2Run| all.replicating_s + all.after_s;
+    let pages = |all: &Fs2Run| (all.replica_bytes as f64 / 4096.0).max(1.0);
+    let table = Table::of(format!("{}: cost and gain", l.name), l.systems.iter().map(sums))
+        .text("system", |(name, ..)| name)
+        .column(busy("busy, last run"), |(name, ..)| l.last(name).busy_s())
+        .column(busy("busy, all runs"), |(.., all)| all.busy_s())
+        .number("replicating", Unit::Seconds, |(.., all)| moving(&all))
+        .number("with replicating", Unit::Seconds, |(.., all)| all.busy_s() + moving(&all))
+        .right("change", |(_, base, all)| {
+            let value = all.busy_s() + moving(&all);
+            Cell::Change { value, base, better: Better::Lower }
+        })
+        .number("replicas written", Unit::Bytes, |(.., all)| all.replica_bytes)
+        .right("saved per replica", |(_, base, all)| {
+            let [saved, cost] = [base - all.busy_s(), moving(&all)].map(|s| s * 1e3 / pages(&all));
+            (all.replica_bytes > 0).then(|| format!("{saved:.2} of {cost:.2} ms"))
+        })
+        .right("first run slower", |(name, _, all)| {
+            let first = user(&l.first(name), timed) / user(&l.first(same(name)), timed) - 1.0;
+            (all.replica_bytes > 0).then(|| percent(first))
+        })
+        .right("energy less", |(name, ..)| {
+            let paper = if name == "fs2" { percent(p.saved) } else { String::new() };
+            beside(percent(gain(l.last("ext2").joules, l.last(name).joules)), paper)
+        });
+    table.done().note(format!(
         "Change: of the busy time of all runs with replicating, against Ext2 with the same RAM and read-ahead. Saved per replica: busy time that each page of \
          replicas saved in all runs, and its cost. Replicas are written after 250 ms without requests, and after each run. The paper's first run of TPC-W was \
          1.7 % slower.{}",
@@ -142,11 +127,10 @@ pub(super) fn costs(l: &Load) -> Table {
 
 /// Figure 11: run after run.
 pub(super) fn by_run(l: &Load) -> Table {
-    let mut columns = vec![Column::text("T_A in ms, run").right()];
-    columns.extend(l.systems.iter().map(|s| Column::text(s.0).right()));
-    let runs = l.systems.first().map_or(0, |s| s.1.len());
-    (0..runs).fold(Table::new(format!("{}: from run to run", l.name), columns), |table, i| {
-        let cells = l.systems.iter().map(|s| s.1.get(i).map_or(Cell::Empty, |r| ms(access(r)[0])));
-        table.row([Cell::from((i + 1).to_string())].into_iter().chain(cells))
-    })
+    let mut table = Table::of(format!("{}: from run to run", l.name), 0..l.runs())
+        .right("T_A in ms, run", |i| (i + 1).to_string());
+    for (name, runs) in &l.systems {
+        table = table.right(name, |i| runs.get(i).map(|r| ms(access(r)[0])));
+    }
+    table.done()
 }

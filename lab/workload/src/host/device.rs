@@ -5,34 +5,15 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags};
+use seekless_host::mounts::{Mount, mounts};
 
 use super::filesystem::FsKind;
 use super::ledger::{Ledger, LedgerEntry};
 use super::program::{HostError, Server, run_program};
 
-/// Whether a file system is mounted at exactly this path.
-pub(super) fn mounted_at(path: &Path) -> bool {
-    mount_fields(path).is_some()
-}
-
-/// The device of the file system mounted there, or the name in its place.
-pub(super) fn source_of(path: &Path) -> Option<PathBuf> {
-    Some(PathBuf::from(mount_fields(path)?.1))
-}
-
-/// Type, source and options of the file system mounted there: its own options, then those of its
-/// superblock.
-fn mount_fields(path: &Path) -> Option<(String, String, String)> {
-    let table = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
-    let wanted = path.to_str()?.replace(' ', "\\040").replace('\t', "\\011");
-    let line = table.lines().rev().find(|l| l.split(' ').nth(4) == Some(wanted.as_str()))?;
-    let (own, rest) = line.split_once(" - ")?;
-    let mut rest = rest.split(' ');
-    let kind = rest.next()?.to_owned();
-    let source = rest.next()?.to_owned();
-    let superblock = rest.next().unwrap_or_default();
-    let options = own.split(' ').nth(5).unwrap_or_default();
-    Some((kind, source, format!("{options};{superblock}")))
+/// The file system that is mounted at exactly this path.
+pub(super) fn mount_at(path: &Path) -> Option<Mount> {
+    mounts().ok()?.into_iter().rfind(|m| m.point == path)
 }
 
 /// Loop devices that are attached to this file.
@@ -168,7 +149,8 @@ impl Ledger {
         self.note(LedgerEntry::Mount, &dir)?;
         std::fs::create_dir_all(&dir).map_err(HostError::io("make", &dir))?;
         run_program(&kind.mount_command(device, &dir, options), self.dir())?;
-        let (mounted_as, _, options) = mount_fields(&dir).unwrap_or_default();
+        let mounted = mount_at(&dir).map(|m| (m.kind, format!("{};{}", m.own_options, m.options)));
+        let (mounted_as, options) = mounted.unwrap_or_default();
         let (mut driver, mut within, mut over) = (driver_of(device, &mounted_as), dir, None);
         let (inner, beside) = (within.join("files"), within.join("beside"));
         if let Some(command) = kind.over_command(program, &inner, &beside) {

@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 use rustix::fs::FlockOperation;
 use rustix::mount::UnmountFlags;
 use rustix::process::Pid;
+use seekless_host::write_whole;
 
-use super::device::{loops_of, mounted_at, source_of};
+use super::device::{loops_of, mount_at};
 use super::memory;
 use super::program::{HostError, alive, attempt, end_process, marked};
 
@@ -165,7 +166,7 @@ impl Ledger {
         if let Some(i) = self.entries.iter().rposition(|e| e.0 == what && e.1 == place) {
             self.entries.remove(i);
         }
-        let (path, part) = (self.path(), self.dir.join("attached.part"));
+        let path = self.path();
         let text: String =
             self.entries.iter().map(|(w, p)| format!("{}\t{}\n", w.word(), p.display())).collect();
         if text.is_empty() {
@@ -176,9 +177,7 @@ impl Ledger {
                 _ => Ok(()),
             };
         }
-        std::fs::write(&part, text)
-            .and_then(|()| std::fs::rename(&part, &path))
-            .map_err(HostError::io("write", &path))
+        write_whole(&path, text.as_bytes(), 0o644).map_err(HostError::io("write", &path))
     }
 
     /// Undoes all entries, the last one first.
@@ -266,7 +265,7 @@ fn undo(what: LedgerEntry, place: &Path, dir: &Path) -> Result<Option<String>, H
     match what {
         LedgerEntry::Mount => {
             let mut was = false;
-            while mounted_at(place) {
+            while mount_at(place).is_some() {
                 was = true;
                 unmount(place)?;
             }
@@ -280,7 +279,7 @@ fn undo(what: LedgerEntry, place: &Path, dir: &Path) -> Result<Option<String>, H
                 end_process(*pid, || !alive(*pid));
             }
             // A server that was killed leaves a dead mount.
-            while mounted_at(place) {
+            while mount_at(place).is_some() {
                 rustix::mount::unmount(place, UnmountFlags::DETACH)
                     .map_err(|e| HostError::io("unmount", place)(e.into()))?;
             }
@@ -316,7 +315,7 @@ fn undo(what: LedgerEntry, place: &Path, dir: &Path) -> Result<Option<String>, H
 /// its device is free. A copy of the host's mounts (for example of a container that started
 /// meanwhile) keeps the file system with its caches alive.
 fn unmount(place: &Path) -> Result<(), HostError> {
-    let device = source_of(place);
+    let device = mount_at(place).map(|m| m.source);
     let end = Instant::now() + Duration::from_secs(10);
     loop {
         match rustix::mount::unmount(place, UnmountFlags::empty()) {
@@ -458,14 +457,14 @@ mod tests {
             eprintln!("SKIPPED: not root, or no loop device, mkfs.ext4, unshare");
             return;
         };
-        let device = source_of(&point).unwrap();
+        let device = mount_at(&point).unwrap().source;
         assert!(is_held(&device));
         let held_after = std::thread::scope(|scope| {
             let undone = scope.spawn(|| {
                 ledger.undo_from(1).unwrap();
                 is_held(&device)
             });
-            while mounted_at(&point) && !undone.is_finished() {
+            while mount_at(&point).is_some() && !undone.is_finished() {
                 std::thread::yield_now();
             }
             // Enough time for a process that does not wait.

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use seekless_report::{Cell as Field, Column, Provenance, Report, Section, Table, Tile, Unit};
+use seekless_report::{Provenance, Report, Section, Table, Tile, Unit};
 use serde_json::json;
 
 use super::stored::Stored;
@@ -107,31 +107,20 @@ impl<'a> StudyReport<'a> {
     }
 
     fn table_2(&self) -> Table {
-        let mut columns = vec![
-            Column::text("device"),
-            Column::text("file system"),
-            Column::text("format or mount"),
-            Column::text("option"),
-        ];
-        for w in &self.workloads {
-            columns.push(Column::text(format!("{w}, performance")).right());
-            columns.push(Column::text("per joule").right());
+        let title = "Table 2: options, against the same file system with default options";
+        let mut table = Table::of(title, &self.rows)
+            .text("device", |r| r.device.as_str())
+            .text("file system", |r| r.filesystem.as_str())
+            .text("format or mount", |r| r.kind.as_str())
+            .text("option", |r| r.option.as_str());
+        for (i, w) in self.workloads.iter().enumerate() {
+            table = table
+                .right(&format!("{w}, performance"), |r| {
+                    Some(r.cells[i].as_ref()?.performance.shown())
+                })
+                .right("per joule", |r| Some(r.cells[i].as_ref()?.efficiency?.shown()));
         }
-        let mut table = Table::new(
-            "Table 2: options, against the same file system with default options",
-            columns,
-        );
-        for r in &self.rows {
-            let mut cells: Vec<Field> =
-                [&r.device, &r.filesystem, &r.kind, &r.option].map(|t| t.as_str().into()).to_vec();
-            for c in &r.cells {
-                let shown = |r: Option<String>| r.map_or(Field::Empty, Field::from);
-                cells.push(shown(c.as_ref().map(|c| c.performance.shown())));
-                cells.push(shown(c.as_ref().and_then(|c| Some(c.efficiency?.shown()))));
-            }
-            table = table.row(cells);
-        }
-        table.note("– no significant difference (Welch, 5 %). † varies by more than 40 %.")
+        table.done().note("– no significant difference (Welch, 5 %). † varies by more than 40 %.")
     }
 
     fn table_3(&self) -> Table {
@@ -190,18 +179,17 @@ impl<'a> StudyReport<'a> {
 
     fn provenance(&self, dir: &Path) -> Provenance {
         let (spec, host) = (&self.stored.spec, &self.stored.facts);
-        let mut facts = vec![
-            ("seekless".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
-            ("kernel".to_owned(), host.kernel.clone()),
-            ("processors".to_owned(), host.processors.clone()),
-            ("RAM".to_owned(), Unit::bytes(host.memory_bytes)),
-            ("seed".to_owned(), spec.seed.to_string()),
-            (
-                "time measured".to_owned(),
-                format!("{} s, after {} s of warm-up", spec.seconds, spec.warm_up_s),
-            ),
-        ];
-        facts.extend(host.programs.iter().map(|(p, v)| (p.clone(), v.clone())));
+        let time = format!("{} s, after {} s of warm-up", spec.seconds, spec.warm_up_s);
+        let mut origin = Provenance::of(format!("seekless-lab study report {}", dir.display()))
+            .fact("kernel", &host.kernel)
+            .fact("processors", &host.processors)
+            .fact("RAM", Unit::bytes(host.memory_bytes))
+            .fact("seed", spec.seed)
+            .fact("time measured", time)
+            .measured("operations, latencies and the use of the processors");
+        for (program, version) in &host.programs {
+            origin = origin.fact(program, version);
+        }
         let mut drivers: Vec<String> = Vec::new();
         for r in self.stored.records.iter().filter(|r| !r.driver.is_empty()) {
             let system =
@@ -211,37 +199,25 @@ impl<'a> StudyReport<'a> {
                 drivers.push(line);
             }
         }
-        facts.push(("drivers".to_owned(), drivers.join(", ")));
+        origin = origin.fact("drivers", drivers.join(", "));
         for w in &spec.workloads {
-            facts.push((
-                format!("workload {}", w.name),
-                format!("{}, scale {}, threads x {}", w.personality, w.scale, w.threads),
-            ));
+            let words = format!("{}, scale {}, threads x {}", w.personality, w.scale, w.threads);
+            origin = origin.fact(format!("workload {}", w.name), words);
         }
         for d in &spec.devices {
-            facts.push((
-                format!("device {}", d.name),
-                format!("{:?}, {}", d.kind, Unit::bytes(d.bytes)),
-            ));
+            let words = format!("{:?}, {}", d.kind, Unit::bytes(d.bytes));
+            origin = origin.fact(format!("device {}", d.name), words);
         }
-        let (mut measured, mut modelled) =
-            (vec!["operations, latencies and the use of the processors".to_owned()], Vec::new());
         for e in self.stored.records.iter().flat_map(|r| &r.energy) {
             let line = format!("power of {}: {}", e.source.name, e.source.by);
-            let list = if e.source.basis == power::Basis::Measured {
-                &mut measured
-            } else {
-                &mut modelled
+            let list = match e.source.basis {
+                power::Basis::Measured => &mut origin.measured,
+                power::Basis::Modelled => &mut origin.modelled,
             };
             if !list.contains(&line) {
                 list.push(line);
             }
         }
-        Provenance {
-            command: format!("seekless-lab study report {}", dir.display()),
-            facts,
-            measured,
-            modelled,
-        }
+        origin
     }
 }

@@ -4,6 +4,8 @@ use std::fs::{self, File};
 use std::io::{self, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
+use seekless_host::write_whole;
+
 use super::error::StudyError;
 use super::record::{RunRecord, read_records};
 use super::spec::StudySpec;
@@ -59,14 +61,14 @@ pub(super) fn keep_spec(dir: &Path, text: &str) -> Result<(), StudyError> {
             path.display()
         ))),
         Ok(_) => Ok(()),
-        Err(_) => write_whole(&path, text),
+        Err(_) => write(&path, text),
     }
 }
 
 pub(super) fn keep_facts(dir: &Path, facts: &Facts) -> Result<(), StudyError> {
     let path = dir.join("host.json");
     match serde_json::to_string_pretty(facts) {
-        Ok(text) => write_whole(&path, &text),
+        Ok(text) => write(&path, &text),
         Err(source) => Err(StudyError::Json { path, source }),
     }
 }
@@ -111,13 +113,6 @@ fn io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StudyE
 }
 
 /// Writes a file whole or not at all.
-fn write_whole(path: &Path, text: &str) -> Result<(), StudyError> {
-    let mut part = path.as_os_str().to_owned();
-    part.push(".part");
-    fs::write(&part, text)
-        .and_then(|()| fs::rename(&part, path))
-        .inspect_err(|_| {
-            let _ = fs::remove_file(&part);
-        })
-        .map_err(io_error("write", path))
+fn write(path: &Path, text: &str) -> Result<(), StudyError> {
+    write_whole(path, text.as_bytes(), 0o644).map_err(io_error("write", path))
 }
