@@ -34,6 +34,17 @@ pub(crate) fn label(path: &Path) -> String {
     Label::new(&text).as_str().to_owned()
 }
 
+/// The name of the disk or file at a path, which stays as long as this disk or file is there. Of a
+/// file: its time of birth, if its file system has one. A file that replaces it has another.
+pub(crate) fn lasting_name(path: &Path) -> String {
+    let Ok(meta) = path.metadata() else { return label(path) };
+    if FileType::from_raw_mode(meta.mode()) == FileType::BlockDevice {
+        return label(path);
+    }
+    let born = meta.created().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+    format!("file born {born:?}")
+}
+
 /// True if two labels may name one home.
 pub(crate) fn same(a: &str, b: &str) -> bool {
     let file = |label: &str| {
