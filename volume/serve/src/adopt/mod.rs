@@ -131,6 +131,7 @@ pub fn plan(options: &AdoptOptions) -> Result<Adoption, AdoptError> {
         }
     };
     let (area, is_device) = place_of(&options.area, &backing)?;
+    let area = if is_device { identity::permanent_path(&area) } else { area };
     let size = match (options.size, is_device) {
         (None, false) => Some(Share::Bytes(usual_trail(Bytes(opened.bytes)))),
         (size, _) => size,

@@ -109,8 +109,9 @@ pub(crate) fn permanent_path(path: &Path) -> PathBuf {
         let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
         let mut names: Vec<PathBuf> = entries.map(|e| e.path()).collect();
         names.sort();
-        // Names with escapes mean something else in a unit of systemd.
-        let plain = |p: &PathBuf| p.to_str().is_some_and(|p| !p.contains(['\\', ' ', '%']));
+        // Other characters mean something else in a unit of systemd.
+        let fits = |c: char| c.is_ascii_alphanumeric() || "/._-+:@,=".contains(c);
+        let plain = |p: &PathBuf| p.to_str().is_some_and(|p| p.chars().all(fits));
         let same = |p: &PathBuf| plain(p) && p.canonicalize().is_ok_and(|p| p == path);
         if let Some(name) = names.into_iter().find(same) {
             return name;
