@@ -177,6 +177,14 @@ fn what_cannot_be_adopted_is_left_as_it_was() {
         assert!(!said.contains("panicked"), "{said}");
         same(&before, &system.all(), &format!("{args:?}"));
     }
+    // The units name the paths without a mount too.
+    fs::write(system.path("root/etc/fstab"), "# none").unwrap();
+    let before = system.all();
+    for area in ["a b/area", "area%n", "area\nUser=x"] {
+        let said = host::refused(&mut system.adopt(&["--area", area]), &[]);
+        assert!(said.contains("another meaning in units"), "{area}: {said}");
+        same(&before, &system.all(), area);
+    }
     // What cannot be written is undone: the folder of units is a file.
     fs::rename(system.path("root/etc/systemd"), system.path("kept")).unwrap();
     fs::write(system.path("root/etc/systemd"), "").unwrap();
