@@ -1,6 +1,6 @@
 //! The mounts of this process, from /proc/self/mountinfo.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use crate::unescaped;
@@ -12,6 +12,9 @@ pub const MOUNTS: &str = "/proc/self/mountinfo";
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Mount {
+    /// Its number, and that of the mount that its mount point is in.
+    pub id: u32,
+    pub parent: u32,
     /// Major and minor number.
     pub device: (u32, u32),
     /// The root of the file system is mounted, rather than a part of it.
@@ -36,6 +39,32 @@ pub fn parse(text: &[u8]) -> Vec<Mount> {
     text.split(|&b| b == b'\n').filter_map(|l| line(std::str::from_utf8(l).ok()?)).collect()
 }
 
+/// Whether this path leads to none of these mounts of a file system: another mount lies over it, or
+/// over a folder on the way. Looks at the list alone: a file system that hangs may lie there.
+pub fn is_hidden(all: &[Mount], point: &Path, device: (u32, u32)) -> bool {
+    let mut own = all.iter().filter(|m| m.point == point && m.device == device);
+    !own.any(|mount| is_reached(all, mount))
+}
+
+fn is_reached(all: &[Mount], mount: &Mount) -> bool {
+    let (mut at, mut way): (&Mount, Option<&Mount>) = (mount, None);
+    // No chain of parents is longer.
+    for _ in 0..all.len() {
+        let lies_over = |m: &Mount| match way {
+            None => m.point == at.point,
+            Some(way) => m.point != way.point && way.point.starts_with(&m.point),
+        };
+        if all.iter().filter(|m| m.parent == at.id && m.id != at.id).any(lies_over) {
+            return false;
+        }
+        let Some(parent) = all.iter().find(|m| m.id == at.parent && m.id != at.id) else {
+            return true;
+        };
+        (at, way) = (parent, Some(at));
+    }
+    true
+}
+
 /// The two numbers of a device in a text such as `8:17`.
 pub fn numbers(text: &str) -> Option<(u32, u32)> {
     let (major, minor) = text.trim().split_once(':')?;
@@ -44,10 +73,13 @@ pub fn numbers(text: &str) -> Option<(u32, u32)> {
 
 fn line(line: &str) -> Option<Mount> {
     let (left, right) = line.split_once(" - ")?;
-    let mut left = left.split(' ').skip(2);
+    let mut left = left.split(' ');
+    let (id, parent) = (left.next()?.parse().ok()?, left.next()?.parse().ok()?);
     let (device, root, point) = (numbers(left.next()?)?, left.next()?, left.next()?);
     let mut right = right.split(' ');
     Some(Mount {
+        id,
+        parent,
         device,
         whole: root == "/",
         point: unescaped(point).into(),
@@ -67,7 +99,9 @@ mod tests {
             37 35 7:0 /in /mnt/in rw - ext4 /dev/loop0\n\
             40 27 0:50 / /x\xff rw - fuse.sshfs h: rw\n\
             41 27 7 / /y rw - ext4 /dev/loop1 rw\nbroken line\n";
-        let mount = |whole, point: &str, source: &str, options: &str| Mount {
+        let mount = |id, whole, point: &str, source: &str, options: &str| Mount {
+            id,
+            parent: 35,
             device: (7, 0),
             whole,
             point: point.into(),
@@ -76,10 +110,29 @@ mod tests {
             options: options.to_owned(),
         };
         let found = [
-            mount(true, "/mnt/a b", r"/dev/my\disk", "rw"),
-            mount(false, "/mnt/in", "/dev/loop0", ""),
+            mount(36, true, "/mnt/a b", r"/dev/my\disk", "rw"),
+            mount(37, false, "/mnt/in", "/dev/loop0", ""),
         ];
         assert_eq!(parse(text), found);
         assert_eq!((numbers("8:17\n"), numbers(""), numbers("8")), (Some((8, 17)), None, None));
+    }
+
+    #[test]
+    fn a_mount_below_another_one_is_hidden() {
+        // The first one was moved there with the root of the machine.
+        let text = b"22 27 8:0 / /early rw - ext4 /dev/sda rw\n\
+            27 1 8:1 / / rw - ext4 /dev/sdb rw\n\
+            28 27 8:2 / /a rw - ext4 /dev/sdc rw\n\
+            29 28 8:3 / /a/in rw - ext4 /dev/sdd rw\n\
+            30 28 0:9 / /a rw - fuse.hangs hangs rw\n\
+            31 27 8:4 / /b/in rw - ext4 /dev/sde rw\n\
+            32 27 8:5 / /b rw - ext4 /dev/sdf rw\n\
+            33 27 8:6 / /c rw - ext4 /dev/sdg rw\n\
+            34 33 8:6 / /c rw - ext4 /dev/sdg rw\n";
+        let all = parse(text);
+        assert_eq!(all.len(), 9);
+        let hidden: Vec<u32> =
+            all.iter().filter(|m| is_hidden(&all, &m.point, m.device)).map(|m| m.id).collect();
+        assert_eq!(hidden, [28, 29, 31]);
     }
 }

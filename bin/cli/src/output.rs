@@ -4,7 +4,7 @@
 use std::borrow::Borrow;
 use std::fs::{self, Permissions};
 use std::io::{self, IsTerminal as _, Write as _};
-use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -67,9 +67,10 @@ pub fn tables<T: Borrow<Table>>(tables: impl IntoIterator<Item = T>) -> anyhow::
 }
 
 /// Writes text to a file, whole or not at all; `-` is standard output. A link stays a link, and a
-/// file keeps its mode.
+/// file keeps its mode, and its owner where this user may give files away.
 pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    if path.as_os_str() == "-" {
+    // Behind the second may be a file, which must not be replaced: more output follows.
+    if path.as_os_str() == "-" || path == Path::new("/dev/stdout") {
         return print(text);
     }
     let before = path.metadata().ok();
@@ -77,7 +78,10 @@ pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
         // A pipe or a terminal is written, never replaced by a file.
         Some(before) if !before.is_file() => fs::write(path, text),
         _ => part(path, Permissions::from_mode(0o666)).and_then(|mut file| {
-            before.as_ref().map_or(Ok(()), |m| file.as_file().set_permissions(m.permissions()))?;
+            if let Some(before) = &before {
+                let _ = fchown(file.as_file(), Some(before.uid()), Some(before.gid()));
+                file.as_file().set_permissions(before.permissions())?;
+            }
             file.write_all(text.as_bytes())?;
             file.persist(behind(path)).map(|_| ()).map_err(|e| e.error)
         }),
@@ -85,9 +89,10 @@ pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     written.with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// The file behind a link.
+/// The file behind a link, which may not exist yet.
 fn behind(path: &Path) -> PathBuf {
-    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+    let missing = || fs::read_link(path).map(|to| folder(path).join(to));
+    path.canonicalize().or_else(|_| missing()).unwrap_or_else(|_| path.to_owned())
 }
 
 /// Refuses an output that is also another output or an input, before the work whose result it gets.
@@ -288,11 +293,14 @@ mod tests {
         std::os::unix::fs::symlink("a", at("link")).unwrap();
         write(&at("link"), "new").unwrap();
         write(&at("b"), "new").unwrap();
-        assert!(at("link").is_symlink());
+        std::os::unix::fs::symlink("c", at("dangling")).unwrap();
+        write(&at("dangling"), "new").unwrap();
+        assert!(at("link").is_symlink() && at("dangling").is_symlink());
         assert_eq!(at("a").metadata().unwrap().permissions().mode() & 0o777, 0o640);
         let read = |name| fs::read_to_string(at(name)).unwrap();
-        assert_eq!(["a", "b", "a.part", "b.part"].map(read), ["new", "new", "mine", "mine"]);
-        assert_eq!(dir.path().read_dir().unwrap().count(), 5);
+        assert_eq!(["a", "b", "c"].map(read), ["new"; 3]);
+        assert_eq!(["a.part", "b.part"].map(read), ["mine"; 2]);
+        assert_eq!(dir.path().read_dir().unwrap().count(), 7);
     }
 
     #[test]

@@ -1,7 +1,10 @@
 //! `seekless-lab synth`: a made-up week or day with the statistics that a paper prints of a real
 //! one, written as a trace.
 
+use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, bail};
 use seekless_cli::args::number;
@@ -91,15 +94,18 @@ fn of_files(day: &FileDay, args: &Args) -> anyhow::Result<()> {
     let default = || PathBuf::from(format!("{}.strace", args.name));
     let to = args.output.clone().map_or_else(default, |t| t.path);
     output::ensure_new(&to, args.force)?;
-    let write = |out: &mut dyn std::io::Write| write_strace(day, args.scale, args.seed, out);
+    let write = |out: &mut dyn Write| write_strace(day, args.scale, args.seed, out);
     let written = if to.as_os_str() == "-" {
         let unwritten = |source| TraceError::WriteFailed { path: to.clone(), source };
-        write(&mut std::io::BufWriter::new(std::io::stdout().lock())).map_err(unwritten)?
+        write(&mut BufWriter::new(io::stdout().lock())).map_err(unwritten)?
     } else {
         let fail = || format!("cannot write {}", to.display());
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+        // A stop removes the unfinished output.
+        let stop = signals::stop_flag()?;
         let part = output::part(&to, mode).with_context(fail)?;
-        let written = write(&mut std::io::BufWriter::new(part.as_file())).with_context(fail)?;
+        let out = Stoppable { out: part.as_file(), stop };
+        let written = write(&mut BufWriter::new(out)).with_context(fail)?;
         output::keep(part, &to).with_context(fail)?;
         written
     };
@@ -111,6 +117,25 @@ fn of_files(day: &FileDay, args: &Args) -> anyhow::Result<()> {
         day.title
     ));
     Ok(())
+}
+
+/// An output that fails once `stop` is set.
+struct Stoppable<W> {
+    out: W,
+    stop: Arc<AtomicBool>,
+}
+
+impl<W: Write> Write for Stoppable<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(io::Error::other("it was stopped, and no part of it is left"));
+        }
+        self.out.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
 }
 
 /// A week of each disk of a fleet, one native file a disk. The disks take turns with the

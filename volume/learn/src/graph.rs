@@ -194,7 +194,7 @@ impl AccessGraph {
         let mut ranked: Vec<(u32, u32, (u32, u32))> =
             self.edges.iter().map(|(&key, &weight)| (weight, key.0.max(key.1), key)).collect();
         let lightest = (ranked.len() / 4).max(1);
-        ranked.select_nth_unstable(lightest);
+        ranked.select_nth_unstable(lightest - 1);
         for (_, _, key) in &ranked[..lightest] {
             self.edges.remove(key);
         }

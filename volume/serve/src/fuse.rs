@@ -145,8 +145,8 @@ impl FuseMount {
         self.missing
     }
 
-    /// Unmounts it, unless that is done already. False if it is in use: nothing has changed then. An
-    /// error if a copy of the mount, such as a container's, is still there: it may have users.
+    /// Unmounts it, unless that is done already. False if it is in use: nothing has changed then.
+    /// An error if a copy of the mount, such as a container's, is still there: it may have users.
     pub fn unmount(&mut self) -> Result<bool, ServeError> {
         match self.take_away(false) {
             Ok(()) => Ok(true),

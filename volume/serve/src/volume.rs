@@ -358,12 +358,12 @@ impl<O> Volume<O> {
         if self.engine.wakeup().is_some_and(|at| at <= self.now) {
             self.tell(Input::Tick);
         }
-        let due = self.scrub.as_mut().and_then(|s| s.look(&self.engine, self.now));
-        if let Some(scrub) = due {
-            // The host's memory may have what the medium lost, or never got.
-            let (name, work, buf) = (JobName::Hint, Work::Forget, Vec::new());
+        let due = self.scrub.as_mut().is_some_and(|s| s.look(&self.engine, self.now));
+        if due {
+            // The host's memory may have what the medium lost, or never got: the pass begins when
+            // that is dropped.
+            let (name, work, buf) = (JobName::Scrub, Work::Forget, Vec::new());
             let _ = self.workers.send(Job { name, work, at: 0, len: 0, buf, from: 0 });
-            self.tell(scrub);
         }
         self.guard();
     }

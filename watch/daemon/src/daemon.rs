@@ -108,7 +108,7 @@ pub struct Daemon {
 impl Daemon {
     /// Begins to watch.
     pub fn start(config: Config) -> Result<Self, WatchError> {
-        let all = mounted()?;
+        let (_, all) = mounted()?;
         config.choice().check(&all)?;
         let path = PathBuf::from(MOUNTS);
         let mounts = File::open(&path).map_err(|source| WatchError::Path {
@@ -371,7 +371,8 @@ impl Daemon {
 
     /// Follows mounts that come and go.
     fn look_at_mounts(&mut self) -> Result<(), WatchError> {
-        let wanted = self.config.choice().of(&mounted()?);
+        let (listed, all) = mounted()?;
+        let wanted = self.config.choice().of(&all);
         let today = today();
         for filesystem in &mut self.filesystems {
             if !wanted.contains(&filesystem.mounted) {
@@ -398,7 +399,7 @@ impl Daemon {
         self.refused.retain(|m| wanted.contains(m));
         for mounted in wanted {
             let known = self.filesystems.iter().any(|f| f.mounted == mounted);
-            if known || mounted.is_hidden() {
+            if known || mounted.is_hidden(&listed) {
                 continue;
             }
             match self.open(&mounted, today) {

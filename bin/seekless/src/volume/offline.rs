@@ -117,6 +117,10 @@ pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<()> {
             "{lost} pages that only the area has are damaged; `seekless volume repair --lose-data` gives them up"
         );
     }
+    if let Err(e) = lasting.ensure_flushed() {
+        output::print(text.trim_end())?;
+        return Err(e).context("only the host's memory of the area was checked, not its device");
+    }
     text += if args.data && replicas {
         "sound: superblock, map, free map and log, and every copy in the write buffer matches its checksum; replicas are checked when they are read"
     } else if args.data {

@@ -38,6 +38,7 @@ const WRONG: &[(&str, &[&str])] = &[
     ("record /dev/none", &["--output"]),
     ("record /dev/none -o t", &["/dev/none", "No such file", "lsblk"]),
     ("record good -o t", &["good", "no block device", "lsblk"]),
+    ("record good -o t --json good", &["good is named twice"]),
     ("record dir -o t", &["dir", "a folder", "lsblk"]),
     ("record /dev/null -o t", &["/dev/null", "no block device", "lsblk"]),
     ("record good -o t --duration 5", &["'5'", "90s, 15m"]),

@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::FileExt as _;
+use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -60,6 +61,28 @@ fn words_that_nobody_reads_cut_nobody_off() {
     file.read_exact_at(&mut [0; 4096], 5 << 20).unwrap();
     drop(file);
     server.stop();
+}
+
+/// A server that has just taken a device over must not end for that.
+#[test]
+fn words_for_which_there_is_no_space_end_no_server() {
+    let (dir, _, _) = paths();
+    let socket = dir.path().join("notify");
+    let manager = UnixDatagram::bind(&socket).unwrap();
+    manager.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    let mut command = host::seekless();
+    command.args(["serve", "disk.img", "--size", "1MiB", "--nbd", "unix:nbd.sock"]);
+    command.current_dir(dir.path()).env("NOTIFY_SOCKET", &socket).stdout(full);
+    let mut server = command.spawn().unwrap();
+    // The server says this after its first words.
+    let mut said = [0; 1024];
+    let len = manager.recv(&mut said).unwrap_or_default();
+    let ready = String::from_utf8_lossy(&said[..len]).contains("READY=1");
+    let ended = server.try_wait().unwrap();
+    server.kill().unwrap();
+    server.wait().unwrap();
+    assert!(ready && ended.is_none(), "{ended:?}");
 }
 
 /// A loop device keeps a volume whose mount is no longer visible; here a program does.
@@ -141,7 +164,7 @@ fn a_service_manager_asks_once_and_waits() {
     need!("manager", host::fuse());
     let (dir, image, path) = paths();
     let socket = dir.path().join("notify");
-    let _manager = std::os::unix::net::UnixDatagram::bind(&socket).unwrap();
+    let _manager = UnixDatagram::bind(&socket).unwrap();
     let mut command = host::seekless();
     command.arg("serve").arg(&image).args(["--size", "1MiB"]).env("NOTIFY_SOCKET", &socket);
     let mut server = Server::of(command, dir.path(), Some(&path));

@@ -448,6 +448,9 @@ fn a_disk_is_not_taken_for_its_trace() {
         let words = [disk.device(), "seekless record"];
         host::refused(seekless().args(args).current_dir(dir.path()), &words);
     }
+    // Nor for its counts, which would be written over it.
+    let counts = ["record", disk.device(), "-o", "t", "--json", disk.device()];
+    host::refused(seekless().args(counts).current_dir(dir.path()), &["is named twice"]);
 }
 
 /// A device is recorded, then advised on, and nothing stays behind.

@@ -257,13 +257,14 @@ impl Engine {
 
     /// The batch is written: its copies may be used.
     fn end_append(&mut self, job: &mut Append) {
+        let head = self.background.trail.head() + job.pages();
         for &(slot, page) in &job.items {
             let at = (slot - job.base) as usize;
             if self.background.bad[at] || self.copies.state_of(page) == Some(CopyState::Dirty) {
                 self.stats.overtaken += PAGE_SECTORS;
                 continue;
             }
-            self.make_way_for_copy(page);
+            self.make_way_for_copy(page, head);
             self.copies.add(slot, page, CopyState::Clean, self.background.sums[at]);
             self.stats.moved_bytes += PAGE_BYTES;
             if let Some(ahead) = &mut self.ahead {

@@ -272,9 +272,10 @@ impl Engine {
         slots
     }
 
-    /// The trail gets a copy of this page: of [`COPIES`] copies, the oldest one goes.
-    pub(crate) fn make_way_for_copy(&mut self, page: HomePage) {
-        let (head, slots) = (self.background.trail.head(), self.geo.read_slots());
+    /// The trail gets a copy of this page: of [`COPIES`] copies, the oldest one goes. Copies before
+    /// this `head` of the ring are new.
+    pub(crate) fn make_way_for_copy(&mut self, page: HomePage, head: u32) {
+        let slots = self.geo.read_slots();
         loop {
             let seen = Seen { cache: &self.cache, copies: &self.copies, head, slots };
             // An open copy may be newer than home: only a durable record closes it.

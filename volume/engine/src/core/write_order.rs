@@ -16,8 +16,8 @@ pub(crate) struct Mark(u64);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Since(u64);
 
-/// Writes in flight in order of arrival, and ended writes in the order of their ends. So a write that
-/// hangs keeps no other write in memory.
+/// Writes in flight in order of arrival, and ended writes in the order of their ends. So a write
+/// that hangs keeps no other write in memory.
 #[derive(Debug)]
 pub(crate) struct WriteLog {
     /// Number of writes that have begun.
@@ -83,8 +83,8 @@ impl WriteLog {
         self.others(since, extent, except).is_none_or(|mut others| others.next().is_some())
     }
 
-    /// The writes other than `except` that may have changed the extent after `since`; `None` if some
-    /// are forgotten.
+    /// The writes other than `except` that may have changed the extent after `since`; `None` if
+    /// some are forgotten.
     pub(crate) fn overlapping(
         &self,
         since: Since,

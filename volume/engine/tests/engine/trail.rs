@@ -3,7 +3,7 @@
 
 use seekless_engine::format::Header;
 use seekless_engine::ram_pages;
-use seekless_learn::Foreseen;
+use seekless_learn::{Foreseen, Work};
 
 use super::area::spoil;
 use super::rules::{hold, none, until};
@@ -637,6 +637,31 @@ fn a_read_at_home_after_standing_aside_brings_its_own_pages() {
         assert!(io.target == Target::Home && io.extent.contains(home(page, 1)), "{io:?}");
         answer(&mut world);
     }
+}
+
+/// Reads at home count with their pages then too. Otherwise each page of the trail that was used
+/// would seem to have saved all of their time.
+#[test]
+fn the_ledger_gains_nothing_while_the_policy_stands_aside() {
+    // The time of trail writes that the ledger still allows, ms.
+    let allowed = |misses: usize| {
+        let mut world = world(8);
+        (0..20).for_each(|_| append(&mut world, &[10]));
+        world.handle(Input::Bypass(true));
+        let pages: Vec<u64> = (0..20).map(|n| n * 2).cycle().take(misses).collect();
+        read(&mut world, &pages);
+        let policy = world.engine.adaptive().unwrap();
+        let mut writes = 0;
+        while policy.may_append() {
+            policy.worked(Work::TrailWrite, 50.0);
+            writes += 50;
+            assert!(writes < 10_000_000, "without a limit");
+        }
+        writes
+    };
+    let (before, after) = (allowed(0), allowed(10_000));
+    // 3% of 500 s are 15 s. The price of an access may rise: the first copies have credit on it.
+    assert!(after < before + 25_000, "{before} ms, then {after} ms");
 }
 
 /// Requests need not begin where a page begins. The vanilla system has all of what it read ahead.

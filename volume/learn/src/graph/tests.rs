@@ -122,6 +122,19 @@ fn a_full_graph_forgets_the_light_and_of_these_the_old() {
     assert!(starts.contains(&39_000) && !starts.contains(&1000), "the old go first: {starts:?}");
 }
 
+/// A quarter of few edges is none: then one goes.
+#[test]
+fn a_graph_can_be_limited_to_few_edges() {
+    for most in 0..4 {
+        let mut full = graph(100);
+        (0..5).for_each(|at| full.observe(&read(0, at * 10, 1)));
+        assert_eq!(full.snapshot().1.len(), 4);
+        let mut few = graph(0);
+        few.max_edges = most;
+        assert!(full.limited_as(&few).snapshot().1.len() <= most);
+    }
+}
+
 #[test]
 fn an_access_fades_and_is_forgotten() {
     let mut graph = graph(100);

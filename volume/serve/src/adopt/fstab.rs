@@ -87,9 +87,21 @@ pub(super) fn lines_of(root: &Path, backing: &Path) -> Result<Vec<Entry>, AdoptE
             );
             return Err(refused(backing, why));
         }
+        if used == backing && root != Path::new("/") && has_kernels_name(line) {
+            let why = format!(
+                "may be another disk in that system: write UUID= for the disk in the line '{line}'"
+            );
+            return Err(refused(backing, why));
+        }
         found.extend(entry(line).filter(|_| used == backing));
     }
     Ok(found)
+}
+
+/// Whether a line names its disk as the kernel does: the name may mean another disk elsewhere.
+fn has_kernels_name(line: &str) -> bool {
+    let device = line.trim_start().strip_prefix("/dev/");
+    device.is_some_and(|name| !name.starts_with("disk/") && !name.starts_with("mapper/"))
 }
 
 /// The canonical path of the disk that a line uses, if the disk exists.
@@ -300,6 +312,15 @@ mod tests {
         restore(&root, "disk").unwrap();
         assert_eq!(fs::read_to_string(&fstab).unwrap(), text);
         assert!(!part.exists());
+        // The kernel's names mean other disks there.
+        let names = |line: &str| {
+            fs::write(&fstab, line).unwrap();
+            lines_of(&root, Path::new("/dev/null")).map(|found| found.len())
+        };
+        let error = names("/dev/null /srv ext4").unwrap_err().to_string();
+        assert!(error.contains("UUID="), "{error}");
+        assert_eq!(names("/dev/zero /srv ext4").unwrap(), 0);
+        fs::write(&fstab, &text).unwrap();
         // The fstab of another system is never that of this one.
         fs::rename(&fstab, root.join("fstab")).unwrap();
         std::os::unix::fs::symlink(root.join("fstab"), &fstab).unwrap();

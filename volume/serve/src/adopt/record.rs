@@ -165,8 +165,8 @@ impl Record {
         remove(&self.area)
     }
 
-    /// The record of an adoption that a power cut ended before its first step: the record has not got
-    /// its name yet, and nothing but folders was made.
+    /// The record of an adoption that a power cut ended before its first step, and its file: it has
+    /// not got its name yet, and nothing but folders was made.
     pub(super) fn begun(root: &Path, what: &Path) -> Option<(Self, PathBuf)> {
         let name = what.to_str().filter(|name| units::check_name(name).is_ok())?;
         let path = Self::path(root, name);

@@ -441,7 +441,12 @@ mod tests {
         let above: Vec<_> = mount.iter().filter(|l| l.contains("seekless-ublk@")).collect();
         assert_eq!(above, [&format!("Wants={unit}"), &format!("After={unit}")]);
         let server = said(&record, unit);
-        for line in ["Restart=on-failure", "SendSIGKILL=no", r"Requires=dev-sdb1.device"] {
+        for line in [
+            "Restart=on-failure",
+            "SendSIGKILL=no",
+            "TimeoutStartSec=30min",
+            r"Requires=dev-sdb1.device",
+        ] {
             assert!(server.iter().any(|l| l == line), "{line}: {server:?}");
         }
         let mounts =
@@ -466,6 +471,8 @@ mod tests {
         let mount = said(&record, "srv-data.mount");
         assert!(mount.contains(&"Requires=seekless-loop@sdb1.service".to_owned()), "{mount:?}");
         assert!(!said(&record, "sdb1.conf").iter().any(|l| l.starts_with("UBLK")));
+        let server = said(&record, "seekless-file@sdb1.service");
+        assert!(server.contains(&"TimeoutStartSec=30min".to_owned()), "{server:?}");
         let order = ["srv-data.mount", "seekless-loop@sdb1.service", "seekless-file@sdb1.service"];
         assert_eq!(stops(&record), order);
     }

@@ -40,7 +40,11 @@ pub fn open(backing: &Path, area: Option<&Path>, write: bool) -> Result<Lasting,
     let home = Home::named(backing, !write)?;
     match Store::open(home, backing, area, !write)? {
         Store::Lasting(mut lasting) => {
-            lasting.ask_the_medium()?;
+            match lasting.ask_the_medium() {
+                // A device that refuses flushes is one to look at.
+                Err(e) if !write => lasting.unflushed = Some(e),
+                asked => asked?,
+            }
             Ok(*lasting)
         }
         Store::Plain(_) => Err(refused(
@@ -97,6 +101,8 @@ pub struct Lasting {
     pub(super) named_generation: u64,
     /// Rights of other users to the area, in words.
     pub(crate) note: Option<String>,
+    /// Why the host's memory may have other bytes of the area than the device.
+    unflushed: Option<ServeError>,
 }
 
 impl Store {
@@ -164,6 +170,7 @@ impl Lasting {
             guard,
             named_generation,
             note: None,
+            unflushed: None,
         })))
     }
 
@@ -226,6 +233,7 @@ impl Lasting {
             guard,
             named_generation,
             note,
+            unflushed: None,
         })))
     }
 
@@ -331,6 +339,12 @@ impl Lasting {
         self.area.flush().map_err(|e| failed(&self.place)(e.into()))?;
         self.area.forget_cached();
         Ok(())
+    }
+
+    /// An error if the device of the area refused a flush: then its bytes may be those of the
+    /// host's memory alone.
+    pub fn ensure_flushed(&mut self) -> Result<(), ServeError> {
+        self.unflushed.take().map_or(Ok(()), Err)
     }
 
     /// The area, as a device.

@@ -58,8 +58,10 @@ pub(crate) enum JobName {
     Question(usize),
     /// A move of the guard.
     Guard,
-    /// Read-ahead or its opposite: the result does not matter.
+    /// Read-ahead: the result does not matter.
     Hint,
+    /// A scrub waits until the host's memory has dropped the area.
+    Scrub,
 }
 
 /// The kind of a job.

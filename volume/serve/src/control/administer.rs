@@ -349,6 +349,8 @@ pub fn state_of(backing: &Path, area: Option<&Path>) -> Result<VolumeState, Admi
 
 fn state_of_area(backing: &Path, area: Option<&Path>) -> Result<VolumeState, AdministerError> {
     let mut lasting = area::open(backing, area, false)?;
+    // Nobody may take an area for drained by what the host's memory has.
+    lasting.ensure_flushed()?;
     let found = examine(lasting.area()).map_err(|source| AdministerError::Area {
         place: lasting.place().to_owned(),
         source: Box::new(source),

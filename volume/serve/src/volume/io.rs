@@ -286,6 +286,7 @@ impl<O> Volume<O> {
         let io = match ended.name {
             JobName::Io(io) => io,
             JobName::Hint => return,
+            JobName::Scrub => return self.tell(Input::Scrub),
             JobName::Guard => return self.guard_moved(ended.result),
             JobName::Question(index) => {
                 if let Some(owner) = self.questions.try_remove(index) {

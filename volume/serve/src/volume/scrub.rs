@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use seekless_block::SimTime;
-use seekless_engine::{Engine, Input, Scrubbed};
+use seekless_engine::{Engine, Scrubbed};
 
 /// The first pass begins after one part in this many of the period. A server that is started every
 /// day checks its area too.
@@ -37,18 +37,19 @@ impl Schedule {
         self.next
     }
 
-    /// The engine's next task, if a pass is due; notes the end of the last pass.
-    pub(super) fn look(&mut self, engine: &Engine, now: SimTime) -> Option<Input> {
+    /// Whether a pass is due; notes the end of the last pass.
+    pub(super) fn look(&mut self, engine: &Engine, now: SimTime) -> bool {
         let passes = engine.scrubbed().passes;
         if passes > self.passes {
             self.passes = passes;
             let unix = SystemTime::now().duration_since(UNIX_EPOCH).ok();
             self.last_end_unix_ms = unix.and_then(|d| u64::try_from(d.as_millis()).ok());
         }
-        (now >= self.next).then(|| {
+        let due = now >= self.next;
+        if due {
             self.next = after(now, self.every);
-            Input::Scrub
-        })
+        }
+        due
     }
 
     pub(super) fn stats(&self, engine: &Engine) -> ScrubStats {
@@ -73,9 +74,9 @@ mod tests {
         let mut schedule = Schedule::new(Duration::from_secs(1_000), SimTime(5));
         let first = SimTime(5 + 10_000_000_000);
         assert_eq!(schedule.next(), first);
-        assert!(schedule.look(&engine, SimTime(first.0 - 1)).is_none());
-        assert!(matches!(schedule.look(&engine, first), Some(Input::Scrub)));
-        assert!(schedule.look(&engine, first).is_none(), "once");
+        assert!(!schedule.look(&engine, SimTime(first.0 - 1)));
+        assert!(schedule.look(&engine, first));
+        assert!(!schedule.look(&engine, first), "once");
         assert_eq!(schedule.next(), SimTime(first.0 + 1_000_000_000_000));
         assert_eq!(schedule.stats(&engine), ScrubStats::default(), "no pass has ended");
     }
