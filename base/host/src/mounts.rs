@@ -33,8 +33,8 @@ pub fn mounts() -> io::Result<Vec<Mount>> {
     Ok(parse(&fs::read(MOUNTS)?))
 }
 
-/// The mounts in the text of mountinfo. Any user may mount at a name that is no text: what is no text
-/// in it is replaced, so that its device counts as in use.
+/// The mounts in the text of mountinfo. Any user may mount at a name that is no text: what is no
+/// text in it is replaced, so that its device counts as in use.
 pub fn parse(text: &[u8]) -> Vec<Mount> {
     text.split(|&b| b == b'\n').filter_map(|l| line(&String::from_utf8_lossy(l))).collect()
 }

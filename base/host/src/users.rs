@@ -209,11 +209,12 @@ mod tests {
     #[test]
     fn nbd_devices_are_found_by_their_numbers() {
         let block = std::env::temp_dir().join(format!("seekless-{}-block", std::process::id()));
+        // No process has these numbers.
         for (name, size, pid) in [
-            ("nbd0", "2048\n", Some("77\n")),
-            ("nbd1", "2051\n", Some("78\n")),
+            ("nbd0", "2048\n", Some("9000077\n")),
+            ("nbd1", "2051\n", Some("9000078\n")),
             ("nbd2", "2048\n", None),
-            ("sda", "2048\n", Some("77\n")),
+            ("sda", "2048\n", Some("9000077\n")),
         ] {
             fs::create_dir_all(block.join(name)).unwrap();
             fs::write(block.join(name).join("size"), size).unwrap();
@@ -221,8 +222,8 @@ mod tests {
                 fs::write(block.join(name).join("pid"), pid).unwrap();
             }
         }
-        assert_eq!(nbd_devices(&block, &[77, 5], None), ["nbd0"]);
-        assert_eq!(nbd_devices(&block, &[77, 5], Some(4096)), ["nbd0"]);
+        assert_eq!(nbd_devices(&block, &[9_000_077, 5], None), ["nbd0"]);
+        assert_eq!(nbd_devices(&block, &[9_000_077, 5], Some(4096)), ["nbd0"]);
         // The kernel may count a volume in whole pages.
         assert_eq!(nbd_devices(&block, &[], Some(2048)), ["nbd0", "nbd1"]);
         // A thread of a client connected it.

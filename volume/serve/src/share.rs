@@ -262,8 +262,8 @@ mod tests {
         }
     }
 
-    /// A map has 11 bytes for a page, and 1.25 entries of 4 bytes: the volume's, and that of the vanilla
-    /// system, which has the pages of the write buffer.
+    /// A map has 11 bytes for a page, and 1.25 entries of 4 bytes: the volume's, and that of the
+    /// vanilla system, which has the pages of the write buffer.
     #[test]
     fn the_guard_has_a_map_too() {
         let pages = 200 << 18;

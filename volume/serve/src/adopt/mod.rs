@@ -168,8 +168,8 @@ pub fn plan(options: &AdoptOptions) -> Result<Adoption, AdoptError> {
     Ok(Adoption { record, size, systemd, disk, place, texts })
 }
 
-/// The mount that the units will make; refused over files that the server needs. Without a mount, the
-/// units name these files too.
+/// The mount that the units will make; refused over files that the server needs. Without a mount,
+/// the units name these files too.
 fn mount_of(
     options: &AdoptOptions,
     entry: Option<&fstab::Entry>,

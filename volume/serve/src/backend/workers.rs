@@ -36,8 +36,8 @@ pub(crate) struct Job {
 const SHORT_BYTES: u64 = 1 << 20;
 
 impl Job {
-    /// Whether the disk may need seconds or minutes for it. A client may have hundreds of these, and
-    /// they need no memory.
+    /// Whether the disk may need seconds or minutes for it. A client may have hundreds of these,
+    /// and they need no memory.
     const fn is_long(&self) -> bool {
         let zeroes = matches!(self.work, Work::Io(_, Op::Discard | Op::WriteZeroes, _));
         zeroes && self.len > SHORT_BYTES

@@ -316,12 +316,16 @@ fn zeroes_hold_no_short_request_up() {
             assert_eq!(front.read(i * (256 << 10), 4096).unwrap(), [0; 4096]);
         }
         let zeroed = faulty.zeroed.load(SeqCst);
-        assert!(zeroed < 2 << 30, "{name}: the reads waited for {zeroed} bytes of zeroes");
+        assert!(zeroed < (2u64 << 30), "{name}: the reads waited for {zeroed} bytes of zeroes");
         let mut replies = [0; 64 * 16];
         hostile.read_exact(&mut replies).unwrap();
         assert!(replies.chunks(16).all(|r| r[..8] == [0x67, 0x44, 0x66, 0x98, 0, 0, 0, 0]));
-        assert_eq!(faulty.zeroed.load(SeqCst), 4 << 30);
-        assert_eq!(faulty.longest.load(SeqCst), 32 << 20, "{name}: within the server's patience");
+        assert_eq!(faulty.zeroed.load(SeqCst), 4u64 << 30);
+        assert_eq!(
+            faulty.longest.load(SeqCst),
+            32u64 << 20,
+            "{name}: within the server's patience"
+        );
         server.stop().unwrap();
     }
 }

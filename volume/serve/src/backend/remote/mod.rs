@@ -69,8 +69,8 @@ struct Line {
 struct Pool {
     /// Without a request in flight.
     idle: Vec<Client>,
-    /// The numbers of those who wait for a connection, in their order: a long request, which has many
-    /// parts, takes turns with the others.
+    /// The numbers of those who wait for a connection, in their order: a long request, which has
+    /// many parts, takes turns with the others.
     waiting: VecDeque<u64>,
     /// The last of these numbers.
     last: u64,
@@ -427,7 +427,7 @@ impl Remote {
 
     fn in_parts(&self, op: Op, flags: Flags, at: u64, len: u64, buf: &[u8]) -> Result<(), Errno> {
         // The parts of a range end at even places: so each of them frees whole blocks.
-        let most = |at| match op {
+        let most = |at: u64| match op {
             Op::Write => u64::from(self.offer.most),
             _ => RANGE_MOST - at % RANGE_MOST,
         };
