@@ -29,7 +29,7 @@ impl AccessArgs {
     /// The files that these name.
     pub(super) fn files(&self) -> impl Iterator<Item = &Path> {
         let files = [&self.tls_cert, &self.tls_key, &self.tls_ca];
-        files.into_iter().filter_map(|file| file.as_deref())
+        files.into_iter().filter_map(Option::as_deref)
     }
 
     pub(super) fn apply(&self, builder: Builder) -> Builder {
