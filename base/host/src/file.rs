@@ -17,6 +17,9 @@ use crate::direct::Direct;
 const TMPFS_MAGIC: rustix::fs::FsWord = 0x0102_1994;
 /// Zeroes written by one call.
 const ZEROES_BYTES: usize = 64 << 10;
+/// Longest range of one fallocate(2). Where the kernel writes the zeroes, reads of the same device
+/// wait for the call.
+const RANGE_MOST: u64 = 32 << 20;
 
 /// An open file or block device.
 #[derive(Debug)]
@@ -146,13 +149,30 @@ impl OpenFile {
 
     fn allocate(&self, how: FallocateFlags, at: u64, len: u64) -> Result<(), Errno> {
         let how = how | FallocateFlags::KEEP_SIZE;
-        retry(|| rustix::fs::fallocate(&self.file, how, at, len))
+        parts(at, len, |at, len| retry(|| rustix::fs::fallocate(&self.file, how, at, len)))
     }
 }
 
 impl AsFd for OpenFile {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
+    }
+}
+
+/// Divides a range. The parts end at even places: so each of them frees whole blocks.
+fn parts(
+    at: u64,
+    len: u64,
+    mut call: impl FnMut(u64, u64) -> Result<(), Errno>,
+) -> Result<(), Errno> {
+    let mut done = 0;
+    loop {
+        let part = (len - done).min(RANGE_MOST - (at + done) % RANGE_MOST);
+        call(at + done, part)?;
+        done += part;
+        if done >= len {
+            return Ok(());
+        }
     }
 }
 
@@ -223,5 +243,34 @@ impl Device for FileDevice {
     fn forget_cached(&mut self) {
         // Linux calls a page clean after a failed write of it. A file in memory has dirty pages only.
         let _ = rustix::fs::fadvise(&self.file, 0, None, Advice::DontNeed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The whole range once, in parts that are no longer than they may be.
+    #[test]
+    fn a_long_range_is_zeroed_in_parts() {
+        let mib = 1 << 20;
+        for (at, len) in [(512, 4096 * mib - 512), (31 * mib, 2 * mib), (0, 32 * mib), (5, 0)] {
+            let (mut next, mut calls) = (at, 0);
+            let whole = parts(at, len, |at, len| {
+                assert_eq!(at, next);
+                assert!(len <= 32 * mib, "{len} bytes in one call");
+                next += len;
+                calls += 1;
+                Ok(())
+            });
+            assert_eq!((whole, next), (Ok(()), at + len));
+            assert_eq!(calls, ((at + len).div_ceil(32 * mib) - at / (32 * mib)).max(1));
+        }
+        let (mut calls, busy) = (0, Errno::BUSY);
+        let failed = parts(0, 96 * mib, |at, _| {
+            calls += 1;
+            if at == 0 { Ok(()) } else { Err(busy) }
+        });
+        assert_eq!((failed, calls), (Err(busy), 2), "an error of a part is one of the whole");
     }
 }

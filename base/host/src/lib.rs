@@ -25,4 +25,4 @@ pub use escapes::{quoted, unescaped};
 pub use file::{FileDevice, OpenFile, device_error};
 pub use opened::Opened;
 pub use users::Users;
-pub use whole::{part_of, write_whole, write_whole_through};
+pub use whole::{part_of, remove_parts, write_whole, write_whole_through};

@@ -35,10 +35,10 @@ pub fn mounts() -> io::Result<Vec<Mount>> {
     Ok(parse(&fs::read(MOUNTS)?))
 }
 
-/// The mounts in the text of mountinfo. Any user may mount at a name that is no text: such a line is
-/// left out.
+/// The mounts in the text of mountinfo. Any user may mount at a name that is no text: what is no
+/// text in it is replaced, so that its device counts as in use.
 pub fn parse(text: &[u8]) -> Vec<Mount> {
-    text.split(|&b| b == b'\n').filter_map(|l| line(std::str::from_utf8(l).ok()?)).collect()
+    text.split(|&b| b == b'\n').filter_map(|l| line(&String::from_utf8_lossy(l))).collect()
 }
 
 /// Whether this path leads to none of these mounts of a file system: another mount lies over it, or
@@ -114,9 +114,16 @@ mod tests {
             options: options.to_owned(),
             own_options: own.to_owned(),
         };
+        let no_text = Mount {
+            parent: 27,
+            device: (0, 50),
+            kind: "fuse.sshfs".to_owned(),
+            ..mount(40, true, "/x\u{fffd}", "rw", "h:", "rw")
+        };
         let found = [
             mount(36, true, "/mnt/a b", "rw,noatime", r"/dev/my\disk", "rw"),
             mount(37, false, "/mnt/in", "rw", "/dev/loop0", ""),
+            no_text,
         ];
         assert_eq!(parse(text), found);
         assert_eq!((numbers("8:17\n"), numbers(""), numbers("8")), (Some((8, 17)), None, None));

@@ -162,9 +162,16 @@ fn nbd_devices(block: &Path, pids: &[i32], sectors: Option<u64>) -> Vec<String> 
         let number = |name: &str| read(&block.join(n).join(name)).parse::<u64>().ok();
         let pid = number("pid").and_then(|pid| i32::try_from(pid).ok());
         let same = || sectors.is_some() && number("size").map(pages) == sectors.map(pages);
-        n.starts_with("nbd") && pid.is_some_and(|pid| pids.contains(&pid) || same())
+        n.starts_with("nbd") && pid.is_some_and(|pid| is_of(pids, pid) || same())
     });
     devices
+}
+
+/// Whether a number that the kernel names is one of these processes, or a thread of one: the kernel
+/// names the thread that connected a device.
+fn is_of(pids: &[i32], number: i32) -> bool {
+    let has = |pid: &i32| Path::new(&format!("/proc/{pid}/task/{number}")).exists();
+    pids.contains(&number) || pids.iter().any(has)
 }
 
 /// The names in a directory, in order; none if it cannot be read.
@@ -202,11 +209,12 @@ mod tests {
     #[test]
     fn nbd_devices_are_found_by_their_numbers() {
         let block = std::env::temp_dir().join(format!("seekless-{}-block", std::process::id()));
+        // No process has these numbers.
         for (name, size, pid) in [
-            ("nbd0", "2048\n", Some("77\n")),
-            ("nbd1", "2051\n", Some("78\n")),
+            ("nbd0", "2048\n", Some("9000077\n")),
+            ("nbd1", "2051\n", Some("9000078\n")),
             ("nbd2", "2048\n", None),
-            ("sda", "2048\n", Some("77\n")),
+            ("sda", "2048\n", Some("9000077\n")),
         ] {
             fs::create_dir_all(block.join(name)).unwrap();
             fs::write(block.join(name).join("size"), size).unwrap();
@@ -214,10 +222,23 @@ mod tests {
                 fs::write(block.join(name).join("pid"), pid).unwrap();
             }
         }
-        assert_eq!(nbd_devices(&block, &[77, 5], None), ["nbd0"]);
-        assert_eq!(nbd_devices(&block, &[77, 5], Some(4096)), ["nbd0"]);
+        assert_eq!(nbd_devices(&block, &[9_000_077, 5], None), ["nbd0"]);
+        assert_eq!(nbd_devices(&block, &[9_000_077, 5], Some(4096)), ["nbd0"]);
         // The kernel may count a volume in whole pages.
         assert_eq!(nbd_devices(&block, &[], Some(2048)), ["nbd0", "nbd1"]);
+        // A thread of a client connected it.
+        let own = i32::try_from(std::process::id()).unwrap();
+        let found = std::thread::scope(|scope| {
+            let of_thread = scope.spawn(|| {
+                let thread = fs::read_link("/proc/thread-self").unwrap();
+                let number = thread.file_name().unwrap().to_str().unwrap();
+                assert_ne!(number, own.to_string());
+                fs::write(block.join("nbd1/pid"), format!("{number}\n")).unwrap();
+                nbd_devices(&block, &[own], None)
+            });
+            of_thread.join().unwrap()
+        });
+        assert_eq!(found, ["nbd1"]);
         fs::remove_dir_all(&block).unwrap();
     }
 }

@@ -1,8 +1,9 @@
 //! Files that are replaced as a whole: after a crash, the old bytes or the new ones are there.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
@@ -14,6 +15,24 @@ pub fn part_of(path: &Path) -> io::Result<NamedTempFile> {
     prefix.push(path.file_name().ok_or(io::ErrorKind::InvalidFilename)?);
     prefix.push(".");
     tempfile::Builder::new().prefix(&prefix).suffix(".part").tempfile_in(folder(path))
+}
+
+/// The name of the file that such a part was to become.
+fn whole_of(part: &OsStr) -> Option<&OsStr> {
+    let rest = part.as_bytes().strip_prefix(b".")?.strip_suffix(b".part")?;
+    let (name, random) = rest.split_at_checked(rest.len().checked_sub(7)?)?;
+    let random = random.strip_prefix(b".")?;
+    random.iter().all(u8::is_ascii_alphanumeric).then_some(OsStr::from_bytes(name))
+}
+
+/// Removes the parts of these files in a folder, which a kill or a power cut left. Nobody may write
+/// these files now.
+pub fn remove_parts(folder: &Path, of: impl Fn(&OsStr) -> bool) {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    for entry in entries.filter(|entry| whole_of(&entry.file_name()).is_some_and(&of)) {
+        // What remains costs only space.
+        let _ = fs::remove_file(entry.path());
+    }
 }
 
 /// Replaces a file durably. After an error the old file is still there.
@@ -42,4 +61,25 @@ fn put(mut part: NamedTempFile, path: &Path, bytes: &[u8], mode: u32) -> io::Res
 
 fn folder(path: &Path) -> &Path {
     path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_kill_leaves_is_removed_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        let keep = |path: &Path| part_of(path).unwrap().into_temp_path().keep().unwrap();
+        let (ours, others) = (keep(&at("state")), keep(&at("state.old")));
+        let names = [".state.part", ".state.abc.part", "state.abcdef.part", ".state.ab-def.part"];
+        names.iter().for_each(|name| fs::write(at(name), "mine").unwrap());
+        write_whole(&at("state"), b"new", 0o600).unwrap();
+        remove_parts(dir.path(), |name| name == "state");
+        assert!(!ours.exists() && others.exists());
+        assert!(names.iter().all(|name| at(name).exists()) && at("state").exists());
+        remove_parts(dir.path(), |name| name == "state.old");
+        assert!(!others.exists());
+    }
 }

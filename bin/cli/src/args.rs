@@ -16,7 +16,7 @@ use seekless_trace::{Columns, Event, OpenOptions, Source};
 
 pub use seekless_compare::words::{duration, percent, ram, share, size};
 
-use crate::output;
+use crate::{disk, output};
 
 /// A file that a command writes when its work is done, or `-`. A place where it cannot be written
 /// is refused before the work begins.
@@ -229,10 +229,18 @@ impl Out {
         Ok(goes_on && !output::is_stdout(self.report.as_deref()))
     }
 
-    /// Refuses an output that is also another one, of these or of `more`, or the trace.
-    pub fn ensure_apart(&self, trace: &str, more: &[Option<&Path>]) -> anyhow::Result<()> {
+    /// Refuses an output that is also another one, of these or of `more`, or the trace, or the file
+    /// of one of these disks.
+    pub fn ensure_apart(
+        &self,
+        trace: &str,
+        disks: &[&str],
+        more: &[Option<&Path>],
+    ) -> anyhow::Result<()> {
         let outputs = [self.json.as_deref(), self.report.as_deref()];
-        output::ensure_apart(outputs.iter().chain(more).copied(), [Source::new(trace).path()])
+        let trace = Source::new(trace);
+        let disks = disks.iter().filter_map(|name| disk::file(name));
+        output::ensure_apart(outputs.iter().chain(more).copied(), disks.chain([trace.path()]))
     }
 }
 

@@ -8,14 +8,20 @@ use seekless_disk::{DeviceSpec, DiskSpec, Kind, catalogue};
 use crate::similar_names::did_you_mean;
 use crate::text;
 
+/// The file of a device that is not in the catalogue.
+#[must_use]
+pub fn file(name: &str) -> Option<&Path> {
+    let is_file = name.ends_with(".toml") || name.contains('/');
+    (is_file && !catalogue::names().any(|n| n == name)).then_some(Path::new(name))
+}
+
 /// The device of this name in the catalogue, or in a TOML file of this path.
 pub fn named(name: &str) -> anyhow::Result<DeviceSpec> {
     if catalogue::names().any(|n| n == name) {
         return Ok(catalogue::device(name)?);
     }
-    if name.ends_with(".toml") || name.contains('/') {
-        let text = text::read(Path::new(name))?;
-        return Ok(DeviceSpec::parse(name, &text)?);
+    if let Some(path) = file(name) {
+        return Ok(DeviceSpec::parse(name, &text::read(path)?)?);
     }
     let names: Vec<&str> = catalogue::names().collect();
     bail!(

@@ -75,7 +75,7 @@ pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     }
     let before = path.metadata().ok();
     let written = match &before {
-        // A pipe or a device is written, never replaced by a file.
+        // A pipe or a terminal is written, never replaced by a file.
         Some(before) if !before.is_file() => fs::write(path, text),
         _ => part(path, Permissions::from_mode(0o666)).and_then(|mut file| {
             if let Some(before) = &before {
@@ -124,12 +124,21 @@ pub fn ensure_apart<'a>(
 pub(crate) fn ensure_writable(path: &Path) -> Result<(), String> {
     let real = behind(path);
     let folder = folder(&real);
-    // A pipe or a device is written itself.
-    if path.as_os_str() == "-" || path.metadata().is_ok_and(|m| !m.is_file() && !m.is_dir()) {
+    if path.as_os_str() == "-" {
         return Ok(());
     }
-    if path.is_dir() {
-        return Err("cannot write it: it is a folder; name a file in it".to_owned());
+    match path.metadata().map(|m| m.file_type()) {
+        Ok(kind) if kind.is_dir() => {
+            return Err("cannot write it: it is a folder; name a file in it".to_owned());
+        }
+        Ok(kind) if kind.is_block_device() => {
+            return Err(
+                "cannot write it: it is a disk, whose data would be lost; name a file".to_owned()
+            );
+        }
+        // A pipe or a terminal is written itself.
+        Ok(kind) if !kind.is_file() => return Ok(()),
+        _ => {}
     }
     access(folder, Access::WRITE_OK | Access::EXEC_OK).map_err(|e| {
         let todo = if e == Errno::NOENT { "; make that folder first" } else { "" };
@@ -292,6 +301,18 @@ mod tests {
         assert_eq!(["a", "b", "c"].map(read), ["new"; 3]);
         assert_eq!(["a.part", "b.part"].map(read), ["mine"; 2]);
         assert_eq!(dir.path().read_dir().unwrap().count(), 7);
+    }
+
+    #[test]
+    fn a_disk_is_no_output() {
+        let kind = |path: &Path| path.metadata().map(|m| m.file_type());
+        for path in fs::read_dir("/dev").unwrap().map(|entry| entry.unwrap().path()) {
+            if kind(&path).is_ok_and(|k| k.is_block_device()) {
+                let refused = ensure_writable(&path).unwrap_err();
+                assert!(refused.contains("is a disk"), "{}: {refused}", path.display());
+            }
+        }
+        assert_eq!(ensure_writable(Path::new("/dev/null")), Ok(()));
     }
 
     #[test]

@@ -44,7 +44,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    args.study.out.ensure_apart(&args.trace, &[])?;
+    args.study.out.ensure_apart(&args.trace, &[args.disk.as_str()], &[])?;
     let options = TuneOptions {
         rolling: args.study.rolling(Cutting::Folds(args.folds)),
         host: args.study.host(seekless_cli::disk::named(&args.disk)?),

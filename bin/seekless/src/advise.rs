@@ -85,7 +85,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    args.study.out.ensure_apart(&args.trace, &[args.csv.as_deref()])?;
+    let disks: Vec<&str> = args.disk.iter().chain(&args.or).map(String::as_str).collect();
+    args.study.out.ensure_apart(&args.trace, &disks, &[args.csv.as_deref()])?;
     let others: Vec<DeviceSpec> =
         args.or.iter().map(|name| seekless_cli::disk::named(name)).collect::<Result<_, _>>()?;
     if let Some(folder) = &args.fleet {

@@ -239,9 +239,10 @@ enum Event {
 
 /// Refuses options that have no effect together.
 fn check(args: &Args) -> anyhow::Result<()> {
-    let paths = [args.area.as_deref(), args.state.as_deref(), args.fuse.as_deref()];
-    let used = [Some(args.backing.as_path())].into_iter().chain(paths).flatten();
-    output::ensure_apart([args.json.as_deref()], used)?;
+    let paths = [&args.area, &args.state, &args.fuse, &args.observe].map(Option::as_deref);
+    let disk = args.disk_name().and_then(|name| seekless_cli::disk::file(name));
+    let paths = paths.into_iter().chain([disk, Some(args.backing.as_path())]).flatten();
+    output::ensure_apart([args.json.as_deref()], paths.chain(args.access.files()))?;
     ensure!(
         !args.nbd.is_empty() || args.is_local(),
         "no front end: give --ublk, --nbd ADDRESS, or --fuse PATH"

@@ -101,7 +101,8 @@ fn options(args: &Args, spec: DeviceSpec) -> Options {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    args.study.out.ensure_apart(&args.trace, &[args.csv.as_deref(), args.picture.as_deref()])?;
+    let more = [args.csv.as_deref(), args.picture.as_deref()];
+    args.study.out.ensure_apart(&args.trace, &[args.disk.as_str()], &more)?;
     let source = Source::new(&args.trace);
     let spec = seekless_cli::disk::named(&args.disk)?;
     let options = options(args, spec.clone());

@@ -74,7 +74,7 @@ struct Document<'a> {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    args.out.ensure_apart(&args.trace, &[])?;
+    args.out.ensure_apart(&args.trace, &[], &[])?;
     let source = Source::new(&args.trace);
     let options = StatOptions {
         memory: args.memory,

@@ -30,7 +30,8 @@ impl Pages {
         }
         let down = |at: u64| at.saturating_sub(self.grid) / PAGE_SECTORS * PAGE_SECTORS + self.grid;
         let end = extent.end().0;
-        let end = if end <= self.grid { self.grid } else { down(end - 1) + PAGE_SECTORS };
+        let end =
+            if end <= self.grid { self.grid } else { down(end - 1).saturating_add(PAGE_SECTORS) };
         Extent::span(down(extent.start.0), end.min(self.end))
     }
 
@@ -85,6 +86,13 @@ mod tests {
             prop_assert_eq!(extent.len.0, touched.len() as u64 * 8);
             prop_assert!(touched.is_empty() || (extent.start.0 == touched[0] && pages.is_whole(extent)));
         }
+    }
+
+    #[test]
+    fn an_extent_from_outside_may_be_longer_than_any_device() {
+        let pages = Pages::new(Sectors(0), Sectors(100));
+        assert_eq!(pages.touched(Extent::new(0, u64::MAX)), Extent::new(0, 96));
+        assert!(pages.touched(Extent::new(u64::MAX - 1, 1)).is_empty());
     }
 
     #[test]

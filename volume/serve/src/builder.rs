@@ -539,10 +539,9 @@ impl Builder {
                 let holds = lasting.holds();
                 let policy = self.policy(if self.read_only { AreaHolds::NoPlan } else { holds })?;
                 self.notes.extend(lasting.note.take());
-                let found = Config::new(lasting.superblock.home_capacity);
-                let area = lasting.superblock.area_size;
-                let replicates = holds == AreaHolds::Replicas;
-                let needs = Needs { lasting: true, ..Needs::of(&found, area, replicates) };
+                let s = &lasting.superblock;
+                let found = Config::new(s.home_capacity);
+                let needs = self.needs(policy, &found, s, holds == AreaHolds::Replicas);
                 let (config, shares) = self.config(policy, found, needs)?;
                 if self.read_only {
                     // Nothing is written, not even a mark of use.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use seekless_block::Bytes;
 use seekless_learn::{AccessGraph, Decoded, EDGES_MAX, StateError};
 
-use seekless_host::{HostError, part_of, write_whole};
+use seekless_host::{HostError, part_of, remove_parts, write_whole};
 
 use crate::error::ServeError;
 
@@ -36,6 +36,8 @@ impl MemoryFile {
         // Tests the write now, not in an hour.
         let cannot = |source| HostError::Path { path: path.to_owned(), what: "be written", source };
         part_of(path).map_err(cannot)?;
+        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        remove_parts(folder, |name| Some(name) == path.file_name());
         Ok(memory)
     }
 

@@ -13,7 +13,7 @@ use crate::tls::CARRIERS_MAX;
 
 /// The program itself, its threads, its rings, and what the adaptive policy learns.
 const PROGRAM: u64 = 34 << 20;
-/// Bookkeeping for each page of the area, and of RAM.
+/// Bookkeeping for each page of an area, and of RAM.
 const OF_AREA_PAGE: u64 = 20;
 const OF_RAM_PAGE: u64 = 192;
 /// TLS: the thread of a connection, and its buffers; and the rest of its stack where memory is locked.
@@ -39,6 +39,8 @@ const USUAL_SHARE: u64 = 64;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Needs {
     pub(crate) area_pages: u64,
+    /// Pages of the write buffer of the vanilla system that the guard of the policy has.
+    pub(crate) vanilla_pages: u64,
     /// Pages of home whose state is kept, for replicas.
     pub(crate) free_pages: u64,
     /// The learner keeps a graph.
@@ -111,6 +113,13 @@ impl Needs {
         let pages = |sectors: Sectors| sectors.0.div_ceil(PAGE_SECTORS);
         let free_pages = if replicates { pages(config.capacity) } else { 0 };
         Self { area_pages: pages(area), free_pages, ..Self::default() }
+    }
+
+    /// With the guard of the policy: its vanilla system has a write buffer as large as that of the
+    /// engine, and a map of its pages.
+    pub(crate) fn beside_vanilla(self, divided: &Config) -> Self {
+        let percent = u64::from(divided.write_buffer_percent);
+        Self { vanilla_pages: divided.area.0 / PAGE_SECTORS * percent / 100, ..self }
     }
 
     /// Least memory for pages, with the bookkeeping for them.
@@ -200,7 +209,7 @@ impl Shares {
         let stage = 2 * self.sweep.0 + 2 * (u64::from(self.records) << 20);
         let graph = if needs.graph { self.edges as u64 * OF_EDGE } else { 0 };
         PROGRAM
-            + needs.area_pages * OF_AREA_PAGE
+            + (needs.area_pages + needs.vanilla_pages) * OF_AREA_PAGE
             + needs.free_pages / 4
             + stage
             + graph
@@ -251,6 +260,23 @@ mod tests {
                 );
                 assert_eq!(shares.stage.0 % PAGE_BYTES, 0);
             }
+        }
+    }
+
+    /// A map has 11 bytes for a page, and 1.25 entries of 4 bytes: the volume's, and that of the
+    /// vanilla system, which has the pages of the write buffer.
+    #[test]
+    fn the_guard_has_a_map_too() {
+        let pages = 200 << 18;
+        let area = Sectors(pages * PAGE_SECTORS);
+        for percent in [0, 40, 100] {
+            let config = Config { area, write_buffer_percent: percent, ..Config::new(area) };
+            let needs = Needs { lasting: true, ..Needs::of(&config, area, false) };
+            let needs = needs.beside_vanilla(&config);
+            let maps = 16 * (pages + pages * u64::from(percent) / 100);
+            let none = Needs { lasting: true, ..Needs::default() };
+            let shares = Shares::of(Bytes(4 << 30), &needs).unwrap();
+            assert!(shares.taken(&needs) - shares.taken(&none) >= maps, "{percent}%");
         }
     }
 

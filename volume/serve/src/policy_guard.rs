@@ -22,6 +22,8 @@ pub(crate) struct PolicyGuard {
     /// The latest times leave something out.
     blind: bool,
     aside: bool,
+    /// There is nothing to compare with any more.
+    lost: bool,
 }
 
 impl PolicyGuard {
@@ -63,7 +65,8 @@ impl PolicyGuard {
 
     /// There is nothing to compare with any more: the policy stands aside. True the first time.
     pub(crate) const fn lose(&mut self) -> bool {
-        !std::mem::replace(&mut self.aside, true)
+        self.aside = true;
+        !std::mem::replace(&mut self.lost, true)
     }
 
     /// Why the policy stands aside or is in use, in a sentence.
@@ -130,6 +133,15 @@ mod tests {
         let status = guard.status().unwrap();
         assert_eq!((status.vanilla_today_s, status.bypassing), (0.0, false));
         assert!((status.worst_excess_s - 3.5).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_loss_is_new_once_whether_the_policy_stood_aside_or_not() {
+        let mut guard = PolicyGuard::default();
+        assert_eq!(guard.look(0, times(1.0, 100.0), None, 0), Some(true));
+        assert!(guard.lose() && guard.aside && !guard.lose());
+        let mut guard = PolicyGuard::default();
+        assert!(guard.lose() && guard.aside && !guard.lose());
     }
 
     #[test]

@@ -50,6 +50,8 @@ pub struct UblkPoint {
     number: u32,
     /// A server died; its device waits for the next one.
     left: bool,
+    /// That one served another disk or file, which was at the same path.
+    replaced: bool,
     /// Delete it when this is dropped.
     made: bool,
     /// The backing is on another server.
@@ -91,19 +93,21 @@ impl UblkPoint {
     pub fn new(number: Option<u32>, backing: &Path) -> Result<Self, ServeError> {
         let what = "open it: this needs Linux 6.5 or later, root, and `modprobe ublk_drv`";
         let control = ControlDevice::open().map_err(fail(wire::CONTROL.into(), what))?;
-        let mark = mark_of(backing);
+        let mark = Mark::of(backing);
         let rotates = identity::rotates(backing).unwrap_or(true);
         let elsewhere = NbdUri::in_path(backing).is_some();
-        if let Some(left) = left_of(&control, mark) {
-            return match number {
-                Some(wanted) if wanted != left => Err(waits(left, backing)),
-                _ => {
-                    Ok(Self { control, number: left, left: true, made: false, elsewhere, rotates })
-                }
-            };
+        let found = left_of(&control, mark);
+        if let Some((left, _)) = found
+            && number.is_some_and(|wanted| wanted != left)
+        {
+            return Err(waits(left, backing));
         }
-        let number = add(&control, number, mark)?;
-        Ok(Self { control, number, left: false, made: true, elsewhere, rotates })
+        let (number, replaced) = match found {
+            Some((left, fit)) => (left, fit == Fit::Replaced),
+            None => (add(&control, number, mark.new)?, false),
+        };
+        let left = found.is_some();
+        Ok(Self { control, number, left, replaced, made: !left, elsewhere, rotates })
     }
 
     /// The block device.
@@ -182,9 +186,11 @@ impl UblkPoint {
         // In write-back, with replicas, and after a crash of another server, an acknowledged write
         // that was not flushed may be lost.
         let whole = !self.elsewhere && server.attached().is_none_or(|found| !found.may_be_newer);
-        if !same || !whole {
+        if !same || !whole || self.replaced {
             self.cut_off();
-            let why = if same {
+            let why = if self.replaced {
+                "its server died, and another disk or file is in the place of its backing now: its users get errors from now on. Unmount it, and start again"
+            } else if same {
                 "its server died, and writes that were not flushed may be lost: its users get errors from now on. Unmount it, check the file system, and start again"
             } else {
                 "its server died, and the disk has another size or mode now: its users get errors from now on. Unmount it, and start again"
@@ -254,25 +260,52 @@ fn is_busy(e: &io::Error) -> bool {
 }
 
 /// Marks the devices of a backing.
-fn mark_of(backing: &Path) -> u64 {
-    let path = backing.canonicalize().unwrap_or_else(|_| backing.to_owned());
-    XxHash3_64::oneshot(path.as_os_str().as_encoded_bytes())
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    /// The upper half is of the path, the lower half of the disk or file there.
+    new: u64,
+    /// Of the path alone: earlier servers gave their devices this one.
+    old: u64,
 }
 
-/// The number of a device with this mark that waits for its next server.
-fn left_of(control: &ControlDevice, mark: u64) -> Option<u32> {
-    (0..DEVICES).find(|&n| {
-        let left = node('c', n).exists().then(|| left_by_a_server(control, n)).flatten();
-        left.is_some_and(|info| info.owner_mark == mark)
-    })
+/// Whether a device that waits is of a backing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fit {
+    Same,
+    /// Another disk or file is at its path now.
+    Replaced,
+}
+
+impl Mark {
+    fn of(backing: &Path) -> Self {
+        let path = backing.canonicalize().unwrap_or_else(|_| backing.to_owned());
+        let old = XxHash3_64::oneshot(path.as_os_str().as_encoded_bytes());
+        let there = XxHash3_64::oneshot(identity::lasting_name(&path).as_bytes());
+        Self { new: old & !u64::from(u32::MAX) | there & u64::from(u32::MAX), old }
+    }
+
+    /// `None`: a device with the mark `found` is of another path.
+    fn fit(self, found: u64) -> Option<Fit> {
+        let same = found == self.new || found == self.old;
+        let fit = if same { Fit::Same } else { Fit::Replaced };
+        (found >> 32 == self.old >> 32).then_some(fit)
+    }
+}
+
+/// The number of a device of this backing that waits for its next server.
+fn left_of(control: &ControlDevice, mark: Mark) -> Option<(u32, Fit)> {
+    let numbers = (0..DEVICES).filter(|&n| node('c', n).exists());
+    let left =
+        numbers.filter_map(|n| Some((n, mark.fit(left_by_a_server(control, n)?.owner_mark)?)));
+    left.min_by_key(|(_, fit)| *fit == Fit::Replaced)
 }
 
 /// Refuses to change a backing whose block device waits for its next server. The kernel holds
 /// requests that are older than the change, and programs would continue after the change without
 /// notice. The caller has locked the backing.
 pub(crate) fn ensure_no_device_waits(backing: &Path) -> Result<(), ServeError> {
-    let left = ControlDevice::open().ok().and_then(|control| left_of(&control, mark_of(backing)));
-    left.map_or(Ok(()), |number| Err(waits(number, backing)))
+    let left = ControlDevice::open().ok().and_then(|control| left_of(&control, Mark::of(backing)));
+    left.map_or(Ok(()), |(number, _)| Err(waits(number, backing)))
 }
 
 fn waits(number: u32, backing: &Path) -> ServeError {
@@ -415,5 +448,33 @@ mod tests {
         for old in ["6.4.16", "6.1.0-37-amd64", "5.19", "", "6", "x.7"] {
             assert!(!is_new_enough(old), "{old}");
         }
+    }
+
+    #[test]
+    fn a_device_is_of_the_file_that_its_server_had() {
+        let path = |name: &str| {
+            std::env::temp_dir().join(format!("seekless-{}-{name}", std::process::id()))
+        };
+        let (disk, backup) = (path("marked"), path("restored"));
+        let born = |path: &Path| path.metadata().unwrap().created().ok();
+        std::fs::write(&disk, "first").unwrap();
+        let (first, other) = (Mark::of(&disk), Mark::of(&path("absent")));
+        std::fs::write(&disk, "written since").unwrap();
+        assert_eq!(Mark::of(&disk).fit(first.new), Some(Fit::Same));
+        assert_eq!(Mark::of(&disk).fit(first.old), Some(Fit::Same), "of an earlier server");
+        assert_eq!((first.fit(other.new), first.fit(other.old)), (None, None));
+        let known = born(&disk);
+        // The clock of a file system has ticks.
+        std::fs::write(&backup, "second").unwrap();
+        while known.is_some() && born(&backup) == known {
+            std::fs::remove_file(&backup).unwrap();
+            std::fs::write(&backup, "second").unwrap();
+        }
+        std::fs::rename(&backup, &disk).unwrap();
+        let restored = Mark::of(&disk);
+        let fit = if known.is_some() { Fit::Replaced } else { Fit::Same };
+        assert_eq!(restored.fit(first.new), Some(fit));
+        assert_eq!(restored.fit(restored.new), Some(Fit::Same));
+        std::fs::remove_file(&disk).unwrap();
     }
 }

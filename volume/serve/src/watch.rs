@@ -285,10 +285,12 @@ impl WatcherWork {
 
     /// Judges the last hour, and lets the guard decide whether the adaptive policy stands aside.
     fn look_after(&mut self, busy: Option<&BusyStatus>, stats: &ServerStats, unix: u64) {
-        if let (Some(guard), Some(shadow)) = (&mut self.guard, &self.shadow)
+        if let Some(shadow) = &self.shadow
             && let Err(why) = shadow.vanilla()
         {
-            if guard.lose() {
+            // The last one would stay for ever.
+            self.verdict = None;
+            if self.guard.as_mut().is_some_and(PolicyGuard::lose) {
                 let _ = self.from.volume.send(Control::Bypass(true));
                 self.board.tell(unix, format!("The policy stands aside without a guard: {why}"));
             }

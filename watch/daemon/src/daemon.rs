@@ -382,16 +382,9 @@ impl Daemon {
             }
         }
         self.save(|f| !wanted.contains(&f.mounted));
-        if self.away.len() >= AWAY_MOST {
-            self.away.retain(|_, a| a.1);
-        }
-        if self.away.len() >= AWAY_MOST {
-            // None of them can be saved.
-            self.away.clear();
-        }
         let before = self.filesystems.len();
         for gone in self.filesystems.extract_if(.., |f| !wanted.contains(&f.mounted)) {
-            self.away.insert(gone.id, (gone.watcher, gone.changed));
+            remember(&mut self.away, gone.id, (gone.watcher, gone.changed));
         }
         // The jobs are in the state; the guard goes on.
         let saved = self.away.values_mut().filter(|a| !a.1);
@@ -489,6 +482,17 @@ impl Daemon {
     }
 }
 
+/// Remembers a file system that is away. If there are too many, one is forgotten: if possible, one
+/// whose jobs are saved.
+fn remember(away: &mut FxHashMap<u64, (Watcher, bool)>, id: u64, gone: (Watcher, bool)) {
+    if away.len() >= AWAY_MOST
+        && let Some(&first) = away.iter().min_by_key(|(_, a)| a.1).map(|(id, _)| id)
+    {
+        away.remove(&first);
+    }
+    away.insert(id, gone);
+}
+
 /// Seconds since 1970.
 fn today() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs())
@@ -526,6 +530,19 @@ mod tests {
         let shares = [(7, 10, second), (7, 20, second), (8, 40, second)];
         assert_eq!(others(&shares, 0), (60, second));
         assert_eq!(others(&shares, 2), (30, SimDuration(0)));
+    }
+
+    #[test]
+    fn one_more_file_system_that_is_away_costs_one_other_its_jobs_at_most() {
+        let mut away = FxHashMap::default();
+        let most = AWAY_MOST as u64;
+        for id in 0..most {
+            remember(&mut away, id, (Watcher::default(), id != 5));
+        }
+        remember(&mut away, most, (Watcher::default(), true));
+        assert!(away.len() == AWAY_MOST && !away.contains_key(&5), "its jobs are saved");
+        remember(&mut away, most + 1, (Watcher::default(), true));
+        assert!(away.len() == AWAY_MOST && away.contains_key(&(most + 1)));
     }
 
     #[test]

@@ -146,6 +146,8 @@ impl Choice {
     pub(crate) fn of(&self, all: &[Mounted]) -> Vec<Mounted> {
         let wanted = |m: &&Mounted| {
             supported(&m.kind).is_ok()
+                // Nobody can open a name in which something was replaced.
+                && !m.point.to_string_lossy().contains('\u{fffd}')
                 && match self {
                     Self::Points(points) => points.contains(&m.point),
                     Self::Every { also_flash } => *also_flash || m.rotates(),
@@ -205,7 +207,7 @@ broken line
     #[test]
     fn each_device_is_watched_once() {
         let all = parse(TEXT);
-        assert_eq!(all.len(), 9);
+        assert_eq!(all.len(), 10);
         let found = Choice::Every { also_flash: true }.of(&all);
         let seen: Vec<_> = found.iter().map(|m| (m.point.to_str(), m.device, &*m.kind)).collect();
         assert_eq!(
@@ -224,6 +226,9 @@ broken line
             [TEXT, b"9 27 0:45 /h /h rw - btrfs /dev/sdd1 rw,subvolid=257,subvol=/h\n"].concat();
         let found = Choice::Every { also_flash: true }.of(&parse(&two));
         assert!(found.iter().all(|m| m.alone != (m.kind == "btrfs")), "{found:?}");
+        let no_text = [b"9 27 254:0 / /x\xff rw - ext4 /dev/vda rw\n".as_slice(), TEXT].concat();
+        let found = Choice::Every { also_flash: true }.of(&parse(&no_text));
+        assert_eq!(found[3].point.to_str(), Some("/"));
         let part = Choice::Points(vec!["/mnt/bind".into()]);
         assert_eq!(part.of(&all)[0].device, (254, 0));
         assert!(part.check(&all).is_ok());

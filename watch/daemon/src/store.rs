@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as 
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
-use seekless_host::write_whole;
+use seekless_host::{remove_parts, write_whole};
 use seekless_jobs::{Job, state};
 
 use crate::WatchError;
@@ -35,7 +35,10 @@ impl Store {
         private.create(true).truncate(true).write(true).mode(0o600);
         let lock = private.open(dir.join("lock")).map_err(fail("make the lock"))?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Self { dir: dir.to_owned(), _lock: lock }),
+            Ok(()) => {
+                remove_parts(dir, |name| Path::new(name).extension().is_some_and(|e| e == "jobs"));
+                Ok(Self { dir: dir.to_owned(), _lock: lock })
+            }
             Err(_) => Err(WatchError::InUse(dir.to_owned())),
         }
     }
@@ -101,11 +104,14 @@ mod tests {
         assert!(store.save(8, &[]).is_err());
         assert_eq!(fs::read_dir(&dir).unwrap().count(), 3, "the lock, a file, a folder");
         drop(store);
+        // As a kill leaves it.
+        fs::write(dir.join(".0000000000000007.jobs.aB3dEf.part"), b"torn").unwrap();
         // A program that another test starts has a copy of the lock until it is executed.
         let start = std::time::Instant::now();
         while let Err(e) = Store::open(&dir) {
             assert!(start.elapsed().as_secs() < 5, "the lock ends with its owner: {e}");
         }
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), 3, "of bounded size, after kills too");
         fs::set_permissions(&dir, fs::Permissions::from_mode(0o1777)).unwrap();
         let refused = Store::open(&dir).unwrap_err();
         assert!(matches!(refused, WatchError::Path { what: "keep the state", .. }), "{refused}");

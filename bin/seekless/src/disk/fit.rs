@@ -63,6 +63,9 @@ pub(super) struct FitOutputs {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    let measured = args.trace.strip_prefix(MEASURED).map(PathBuf::from);
+    let input = measured.unwrap_or_else(|| Source::new(&args.trace).path().to_owned());
+    args.to.ensure_apart(&input)?;
     let samples = samples(args)?;
     let capacity = args.size.map_or(0, |b| b.sectors_ceil().0);
     args.to.hand_out(capacity, &samples, &format!("fitted to the accesses of {}", args.trace))
@@ -124,6 +127,16 @@ impl FitOutputs {
         if name.is_empty() || name == "-" { "fitted".to_owned() } else { name }
     }
 
+    /// Refuses an output that is also another one, or the input.
+    pub(super) fn ensure_apart(&self, input: &Path) -> anyhow::Result<()> {
+        let (json, output) = (self.json.as_deref(), Some(self.output.as_path()));
+        ensure!(
+            !(output::is_stdout(json) && output::is_stdout(output)),
+            "the description and --json cannot both go to standard output: name a file for one of them"
+        );
+        output::ensure_apart([output, json, self.plot.as_deref()], [input])
+    }
+
     /// Fits, then writes, draws and prints the result.
     pub(super) fn hand_out(
         &self,
@@ -132,11 +145,6 @@ impl FitOutputs {
         from: &str,
     ) -> anyhow::Result<()> {
         let (json, output) = (self.json.as_deref(), Some(self.output.as_path()));
-        ensure!(
-            !(output::is_stdout(json) && output::is_stdout(output)),
-            "the description and --json cannot both go to standard output: name a file for one of them"
-        );
-        output::ensure_apart([output, json, self.plot.as_deref()], [])?;
         let fitted = fit(&self.name(), capacity, samples, from).map_err(|e| match e {
             FitError::TooFew { .. } => anyhow::Error::new(e).context("cannot fit a disk"),
             e => e.into(),

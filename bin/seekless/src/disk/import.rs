@@ -33,14 +33,17 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let json = args.json.as_deref();
+    let json_alone = output::is_stdout(json) && output::is_stdout(Some(&args.output));
+    let entry = (!json_alone).then_some(args.output.as_path());
+    output::ensure_apart([entry, json], [args.file.as_path()])?;
     let spec = import(&args.file)?;
     let toml = spec.to_toml().context("cannot write TOML")?;
     let head = format!("# {}, imported from {}.\n", spec.title, args.file.display());
     let text = head + &toml;
     DiskSpec::parse(&args.output.display().to_string(), &text)?;
-    let json = args.json.as_deref();
-    if !(output::is_stdout(json) && output::is_stdout(Some(&args.output))) {
-        output::write(&args.output, &text)?;
+    if let Some(path) = entry {
+        output::write(path, &text)?;
     }
     json.map_or(Ok(()), |path| {
         let file = args.file.to_string_lossy();

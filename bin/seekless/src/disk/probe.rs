@@ -42,6 +42,7 @@ pub(crate) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    args.to.ensure_apart(&args.path)?;
     let (file, bytes) = open(&args.path)?;
     let capacity = bytes / 512;
     let samples = measure(&file, capacity, args.budget)

@@ -36,6 +36,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let inputs = seekless_cli::disk::file(&args.disk).into_iter().chain([args.input.as_path()]);
+    output::ensure_apart([args.json.as_deref()], inputs)?;
     let spec = seekless_cli::disk::plain(&args.disk)?;
     let m = measured(&spec, &args.input)?;
     let value = json!({

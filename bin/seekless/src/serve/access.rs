@@ -1,6 +1,6 @@
 //! Who may connect over NBD, from arguments.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use seekless_cli::args::number;
 use seekless_serve::{Builder, TlsFiles};
@@ -26,6 +26,12 @@ pub(crate) struct AccessArgs {
 }
 
 impl AccessArgs {
+    /// The files that these name.
+    pub(super) fn files(&self) -> impl Iterator<Item = &Path> {
+        let files = [&self.tls_cert, &self.tls_key, &self.tls_ca];
+        files.into_iter().filter_map(Option::as_deref)
+    }
+
     pub(super) fn apply(&self, builder: Builder) -> Builder {
         let builder = builder.insecure(self.insecure).users(self.nbd_user.clone());
         match (&self.tls_cert, &self.tls_key) {

@@ -638,6 +638,8 @@ fn no_output_replaces_a_trace() {
         &["stat", "a.trace", "--report", "-", "--json", "-"],
         &["simulate", "a.trace", "--disk", "wd800jb", "--picture", "a.trace"],
         &["advise", "a.trace", "--disk", "wd800jb", "--json", "a.trace"],
+        &["simulate", "a.trace", "--disk", "./d.toml", "--json", "d.toml"],
+        &["advise", "a.trace", "--disk", "wd800jb", "--or", "d.toml", "--json", "d.toml"],
         &["convert", "a.trace", "b.csv", "--json", "a.trace"],
         &["convert", "a.trace", "b.csv", "--json", "b.csv"],
     ] {

@@ -177,12 +177,57 @@ fn what_cannot_be_adopted_is_left_as_it_was() {
         assert!(!said.contains("panicked"), "{said}");
         same(&before, &system.all(), &format!("{args:?}"));
     }
+    // The units name the paths without a mount too.
+    fs::write(system.path("root/etc/fstab"), "# none").unwrap();
+    let before = system.all();
+    for area in ["a b/area", "area%n", "area\nUser=x"] {
+        let said = host::refused(&mut system.adopt(&["--area", area]), &[]);
+        assert!(said.contains("another meaning in units"), "{area}: {said}");
+        same(&before, &system.all(), area);
+    }
     // What cannot be written is undone: the folder of units is a file.
     fs::rename(system.path("root/etc/systemd"), system.path("kept")).unwrap();
     fs::write(system.path("root/etc/systemd"), "").unwrap();
     let before = system.all();
     host::refused(&mut system.adopt(&["--area", "area"]), &[]);
     same(&before, &system.all(), "units cannot be written");
+}
+
+/// A link to a device, as udev makes it.
+struct ById(PathBuf);
+
+impl ById {
+    fn new(device: &str) -> Self {
+        fs::create_dir_all("/dev/disk/by-id").unwrap();
+        // No other name of the device comes first.
+        let link = format!("/dev/disk/by-id/0-seekless-test-{}", std::process::id());
+        std::os::unix::fs::symlink(device, &link).unwrap();
+        Self(link.into())
+    }
+}
+
+impl Drop for ById {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// Disks may change places at the next start of the machine.
+#[test]
+fn an_area_on_a_device_is_adopted_by_a_name_that_stays() {
+    let missing = host::root().or_else(|| host::programs(&["losetup", "blockdev"]));
+    need!("an area on a device", missing.or_else(|| host::loop_mounts("ext4")));
+    let system = System::new("by_id");
+    let blank = system.path("blank");
+    File::create_new(&blank).unwrap().set_len(16 * MIB).unwrap();
+    let device = Loop::attach(&blank, &[]);
+    let link = ById::new(device.device());
+    let stays = link.0.display().to_string();
+    for named in [device.device(), stays.as_str()] {
+        let said = host::succeeds(&mut system.adopt(&["--area", named, "--dry-run"]));
+        assert!(said.contains(&format!("area    {stays}, a blank device")), "{named}: {said}");
+        assert!(said.contains(&format!("AREA={stays}")), "{named}: {said}");
+    }
 }
 
 fn missing() -> Option<String> {

@@ -131,6 +131,7 @@ pub fn plan(options: &AdoptOptions) -> Result<Adoption, AdoptError> {
         }
     };
     let (area, is_device) = place_of(&options.area, &backing)?;
+    let area = if is_device { identity::permanent_path(&area) } else { area };
     let size = match (options.size, is_device) {
         (None, false) => Some(Share::Bytes(usual_trail(Bytes(opened.bytes)))),
         (size, _) => size,
@@ -167,12 +168,14 @@ pub fn plan(options: &AdoptOptions) -> Result<Adoption, AdoptError> {
     Ok(Adoption { record, size, systemd, disk, place, texts })
 }
 
-/// The mount that the units will make; refused over files that the server needs.
+/// The mount that the units will make; refused over files that the server needs. Without a mount,
+/// the units name these files too.
 fn mount_of(
     options: &AdoptOptions,
     entry: Option<&fstab::Entry>,
     needed: [&PathBuf; 3],
 ) -> Result<Option<units::Mounted>, AdoptError> {
+    needed.iter().try_for_each(|path| units::check_path(path))?;
     let dir = match (&options.mount, entry) {
         (Some(dir), _) => absolute_new(dir)?,
         (None, Some(entry)) => {
@@ -182,9 +185,9 @@ fn mount_of(
         }
         (None, None) => return Ok(None),
     };
-    let mount = Some(units::Mounted::at(&dir, entry)?);
-    needed.iter().try_for_each(|path| units::check_needed(path, mount.as_ref()))?;
-    Ok(mount)
+    let mount = units::Mounted::at(&dir, entry)?;
+    needed.iter().try_for_each(|path| units::check_needed(path, &mount))?;
+    Ok(Some(mount))
 }
 
 impl Adoption {

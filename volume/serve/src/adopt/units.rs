@@ -106,11 +106,9 @@ pub(super) fn check_path(path: &Path) -> Result<(), AdoptError> {
     check(path.to_str().unwrap_or(" "), path)
 }
 
-/// Refuses a path that means something else in a unit file, and a mount over files that the server
-/// needs before the mount.
-pub(super) fn check_needed(path: &Path, mount: Option<&Mounted>) -> Result<(), AdoptError> {
-    check_path(path)?;
-    let Some(Mounted { dir, .. }) = mount else { return Ok(()) };
+/// Refuses a mount over files that the server needs before the mount.
+pub(super) fn check_needed(path: &Path, mount: &Mounted) -> Result<(), AdoptError> {
+    let dir = &mount.dir;
     let own = ["/usr", "/etc/seekless", "/var/lib/seekless", "/run/seekless"].map(Path::new);
     let mut needed = [path].into_iter().chain(own);
     needed.find(|path| path.starts_with(dir)).map_or(Ok(()), |path| {
@@ -417,7 +415,7 @@ mod tests {
     fn no_mount_hides_what_its_server_needs() {
         let at = |dir: &str| {
             let mount = Mounted::at(Path::new(dir), None).unwrap();
-            check_needed(Path::new("/srv/x/area"), Some(&mount))
+            check_needed(Path::new("/srv/x/area"), &mount)
         };
         for dir in ["/srv", "/srv/x", "/var", "/usr"] {
             assert!(at(dir).is_err(), "{dir}");

@@ -35,6 +35,17 @@ pub(crate) fn label(path: &Path) -> String {
     Label::new(&text).as_str().to_owned()
 }
 
+/// The name of the disk or file at a path, which stays as long as this disk or file is there. Of a
+/// file: its time of birth, if its file system has one. A file that replaces it has another.
+pub(crate) fn lasting_name(path: &Path) -> String {
+    let Ok(meta) = path.metadata() else { return label(path) };
+    if FileType::from_raw_mode(meta.mode()) == FileType::BlockDevice {
+        return label(path);
+    }
+    let born = meta.created().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+    format!("file born {born:?}")
+}
+
 /// True if two labels may name one home.
 pub(crate) fn same(a: &str, b: &str) -> bool {
     let file = |label: &str| {
@@ -99,8 +110,9 @@ pub(crate) fn permanent_path(path: &Path) -> PathBuf {
         let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
         let mut names: Vec<PathBuf> = entries.map(|e| e.path()).collect();
         names.sort();
-        // Names with escapes mean something else in a unit of systemd.
-        let plain = |p: &PathBuf| p.to_str().is_some_and(|p| !p.contains(['\\', ' ', '%']));
+        // Other characters mean something else in a unit of systemd.
+        let fits = |c: char| c.is_ascii_alphanumeric() || "/._-+:@,=".contains(c);
+        let plain = |p: &PathBuf| p.to_str().is_some_and(|p| p.chars().all(fits));
         let same = |p: &PathBuf| plain(p) && p.canonicalize().is_ok_and(|p| p == path);
         if let Some(name) = names.into_iter().find(same) {
             return name;

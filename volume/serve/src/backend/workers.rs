@@ -32,6 +32,23 @@ pub(crate) struct Job {
     pub(crate) from: usize,
 }
 
+/// Longest discard or write of zeroes that any worker may do.
+const SHORT_BYTES: u64 = 1 << 20;
+
+impl Job {
+    /// Whether the disk may need seconds or minutes for it. A client may have hundreds of these,
+    /// and they need no memory.
+    const fn is_long(&self) -> bool {
+        let zeroes = matches!(self.work, Work::Io(_, Op::Discard | Op::WriteZeroes, _));
+        zeroes && self.len > SHORT_BYTES
+    }
+
+    /// Its share of a worker's time.
+    const fn weight(&self) -> u64 {
+        if self.is_long() { self.len / SHORT_BYTES } else { 1 }
+    }
+}
+
 /// The origin of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum JobName {
@@ -74,8 +91,10 @@ pub(crate) struct EndedJob {
 /// The threads.
 #[derive(Debug)]
 pub(crate) struct Workers {
-    queues: Vec<(Sender<Job>, usize)>,
-    ended: Receiver<(usize, EndedJob)>,
+    /// With the weight of the jobs that have not ended.
+    queues: Vec<(Sender<Job>, u64)>,
+    /// With the index of the worker, and the weight of the job.
+    ended: Receiver<(usize, u64, EndedJob)>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -97,7 +116,8 @@ impl Workers {
                     reserve_bounce();
                 }
                 while let Ok(job) = jobs.recv() {
-                    if report.send((index, carry_out(&files, job))).is_err() {
+                    let weight = job.weight();
+                    if report.send((index, weight, carry_out(&files, job))).is_err() {
                         break;
                     }
                     ring(&bell);
@@ -112,11 +132,14 @@ impl Workers {
         Ok(Self { queues, ended, threads })
     }
 
-    /// Gives a job to the worker with the least work. Returns the job if that worker is gone.
+    /// Gives a job to the worker with the least work. Long jobs go to half of the workers, so that
+    /// the other half does the short ones. Returns the job if that worker is gone.
     pub(crate) fn send(&mut self, job: Job) -> Result<(), Job> {
-        match self.queues.iter_mut().min_by_key(|(_, waiting)| *waiting) {
+        let all = self.queues.len();
+        let some = if job.is_long() { all.div_ceil(2) } else { all };
+        match self.queues.iter_mut().take(some).min_by_key(|(_, waiting)| *waiting) {
             Some((queue, waiting)) => {
-                *waiting += 1;
+                *waiting += job.weight();
                 queue.send(job).map_err(|e| e.0)
             }
             None => Err(job),
@@ -125,9 +148,9 @@ impl Workers {
 
     /// The next job that ended.
     pub(crate) fn ended(&mut self) -> Option<EndedJob> {
-        let (index, ended) = self.ended.try_recv().ok()?;
+        let (index, weight, ended) = self.ended.try_recv().ok()?;
         if let Some((_, waiting)) = self.queues.get_mut(index) {
-            *waiting -= 1;
+            *waiting -= weight;
         }
         Some(ended)
     }
@@ -178,4 +201,67 @@ fn carry_out(files: &Files, mut job: Job) -> EndedJob {
         }
     };
     EndedJob { name: job.name, result: result.map_err(errno_of), buf: job.buf, runs }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::event::{EventfdFlags, eventfd};
+
+    use super::*;
+    use crate::backend::files::Disk;
+    use crate::backend::runs::Runs;
+    use crate::backend::unnamed::memory_file;
+
+    const GIB: u64 = 1 << 30;
+
+    fn job(op: Op, len: u64) -> Job {
+        let buf = vec![0; if op == Op::Read { len as usize } else { 0 }];
+        let work = Work::Io(Target::Home, op, Flags::NONE);
+        Job { name: JobName::Hint, work, at: 0, len, buf, from: 0 }
+    }
+
+    #[test]
+    fn long_zeroes_leave_workers_for_short_jobs() {
+        let home = Disk::new(memory_file(GIB).unwrap(), Runs::all());
+        let files = Arc::new(Files::new(home, 0, None).unwrap());
+        let bell = Arc::new(eventfd(0, EventfdFlags::empty()).unwrap());
+        let mut workers = Workers::new(8, &files, &bell).unwrap();
+        let waiting =
+            |workers: &Workers| workers.queues.iter().map(|(_, w)| *w).collect::<Vec<_>>();
+        for i in 0..64 {
+            let op = if i % 2 == 0 { Op::WriteZeroes } else { Op::Discard };
+            workers.send(job(op, GIB)).unwrap();
+        }
+        assert_eq!(waiting(&workers), [[16u64 << 10; 4], [0; 4]].concat());
+        // However many short ones wait.
+        for op in [Op::Read, Op::WriteZeroes].repeat(1000) {
+            workers.send(job(op, 4096)).unwrap();
+        }
+        assert_eq!(waiting(&workers), [[16u64 << 10; 4], [500; 4]].concat());
+        let mut ends = 0;
+        while ends < 2064 {
+            match workers.ended() {
+                Some(ended) => {
+                    ended.result.unwrap();
+                    ends += 1;
+                }
+                None => std::thread::yield_now(),
+            }
+        }
+        assert_eq!(waiting(&workers), [0u64; 8]);
+        workers.stop();
+    }
+
+    #[test]
+    fn one_worker_does_all() {
+        let home = Disk::new(memory_file(GIB).unwrap(), Runs::all());
+        let files = Arc::new(Files::new(home, 0, None).unwrap());
+        let bell = Arc::new(eventfd(0, EventfdFlags::empty()).unwrap());
+        let mut workers = Workers::new(1, &files, &bell).unwrap();
+        for op in [Op::WriteZeroes, Op::Read] {
+            workers.send(job(op, GIB >> 4)).unwrap();
+        }
+        assert_eq!(workers.queues.first().unwrap().1, 65);
+        workers.stop();
+    }
 }

@@ -1,7 +1,8 @@
 //! The engine's settings, and the share of each part of a server in its memory.
 
 use seekless_block::{Bytes, PAGE_BYTES};
-use seekless_engine::Config;
+use seekless_engine::format::Superblock;
+use seekless_engine::{Config, divided_like};
 use seekless_host::pressure;
 use seekless_learn::{Policy, PolicyName};
 
@@ -10,6 +11,22 @@ use crate::error::ServeError;
 use crate::memory_shares::{Needs, Shares};
 
 impl Builder {
+    /// What needs memory beside an area that lasts.
+    pub(super) fn needs(
+        &self,
+        policy: Policy,
+        found: &Config,
+        s: &Superblock,
+        replicates: bool,
+    ) -> Needs {
+        let needs = Needs { lasting: true, ..Needs::of(found, s.area_size, replicates) };
+        let guarded = policy.name() == PolicyName::Adaptive && !self.read_only;
+        match s.geometry() {
+            Ok(geo) if guarded => needs.beside_vanilla(&divided_like(*found, s, &geo)),
+            _ => needs,
+        }
+    }
+
     /// The engine's settings, once capacity and area are known, and the share of each part of the
     /// server in its memory.
     pub(super) fn config(

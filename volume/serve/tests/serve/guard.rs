@@ -76,11 +76,14 @@ fn a_policy_that_is_behind_stands_aside_and_returns() {
     times.0[0].store(10_010, SeqCst);
     times.0[1].store(10_000, SeqCst);
     wait(&server, false);
+    assert!(server.board().unwrap().status().verdict.is_some());
     assert!(read_on(&server, &mut client, 8000) > 0);
     let events = server.board().unwrap().events().events;
     // Without a vanilla system nobody can say that the policy is not behind.
     times.0[1].store(u64::MAX, SeqCst);
     wait(&server, true);
+    let verdict = server.board().unwrap().status().verdict.clone();
+    assert!(verdict.is_none(), "of what was: {verdict:?}");
     assert_eq!(read_on(&server, &mut client, 12_000), 0);
     let events = events.into_iter().chain(server.board().unwrap().events().events);
     let events: Vec<_> = events.collect();

@@ -27,14 +27,14 @@ fn honest(server: &ServerHandle) {
 }
 
 /// Starts a session by hand, so that later bytes may be invalid.
-fn raw(server: &ServerHandle) -> UnixStream {
+pub(crate) fn raw(server: &ServerHandle) -> UnixStream {
     let stream = server.connect().unwrap();
     let options = Options { structured: false, allocation: false, ..Options::default() };
     Client::new(Box::new(stream.try_clone().unwrap()), options).unwrap();
     stream
 }
 
-fn request(command: Command, cookie: u64, offset: u64, len: u32) -> Vec<u8> {
+pub(crate) fn request(command: Command, cookie: u64, offset: u64, len: u32) -> Vec<u8> {
     let mut out = 0x2560_9513u32.to_be_bytes().to_vec();
     out.extend(CommandFlags::NONE.bits().to_be_bytes());
     out.extend((command as u16).to_be_bytes());

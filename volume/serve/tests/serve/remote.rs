@@ -5,6 +5,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use seekless_block::{Bytes, Dice, Extent, Lba};
 use seekless_engine::Mode;
@@ -17,6 +18,7 @@ use seekless_serve::client::Client;
 use seekless_serve::control::Administered;
 use seekless_serve::{Backing, Builder, ServerHandle};
 
+use crate::hostile::{raw, request};
 use crate::{Dir, client};
 
 const SIZE: usize = 1 << 20;
@@ -29,6 +31,11 @@ struct Faulty {
     crashes: AtomicU64,
     /// Flushes to come that fail.
     bad_flushes: AtomicU64,
+    /// Milliseconds for each MiB of zeroes. Such a disk has nothing else.
+    slow: AtomicU64,
+    /// Bytes that were zeroed or discarded, and the most by one request.
+    zeroed: AtomicU64,
+    longest: AtomicU64,
     export: Export,
 }
 
@@ -48,9 +55,10 @@ impl Faulty {
 
     fn with(dir: &Dir, name: &str, export: Export) -> (Arc<Self>, PathBuf) {
         let disk = Disk { cached: vec![0; SIZE], durable: vec![0; SIZE], clients: Vec::new() };
-        let [until, crashes, bad_flushes] = [0; 3].map(AtomicU64::new);
+        let [until, crashes, bad_flushes, slow, zeroed, longest] = [0; 6].map(AtomicU64::new);
         let disk = Mutex::new(disk);
-        let server = Arc::new(Self { disk, until, crashes, bad_flushes, export });
+        let server =
+            Arc::new(Self { disk, until, crashes, bad_flushes, slow, zeroed, longest, export });
         let path = dir.path(name);
         let listener = UnixListener::bind(&path).unwrap();
         let shared = Arc::clone(&server);
@@ -103,6 +111,12 @@ impl Faulty {
         payload: &[u8],
         out: &mut Vec<u8>,
     ) -> std::io::Result<()> {
+        if matches!(r.command, Command::WriteZeroes | Command::Trim) {
+            let len = u64::from(r.len);
+            self.longest.fetch_max(len, SeqCst);
+            std::thread::sleep(Duration::from_millis((len >> 20) * self.slow.load(SeqCst)));
+            self.zeroed.fetch_add(len, SeqCst);
+        }
         let mut disk = self.disk.lock().unwrap();
         let Disk { cached, durable, clients } = &mut *disk;
         let range = r.offset as usize..r.offset as usize + r.len as usize;
@@ -113,6 +127,7 @@ impl Faulty {
         }
         match r.command {
             Command::Write => cached[range.clone()].copy_from_slice(payload),
+            Command::WriteZeroes | Command::Trim if self.slow.load(SeqCst) > 0 => {}
             Command::WriteZeroes | Command::Trim => cached[range.clone()].fill(0),
             Command::Flush => durable.copy_from_slice(cached),
             _ => {}
@@ -131,7 +146,10 @@ impl Faulty {
         }
         if r.command == Command::Read {
             out.extend_from_slice(session.read_header(r).as_bytes());
-            out.extend_from_slice(&cached[range]);
+            match cached.get(range) {
+                Some(bytes) => out.extend_from_slice(bytes),
+                None => out.resize(out.len() + r.len as usize, 0),
+            }
         } else {
             session.done(r.cookie, out);
         }
@@ -273,6 +291,45 @@ fn every_client_hears_of_a_failed_flush() {
     server.stop().unwrap();
 }
 
+/// 4 GiB of zeroes, on a disk that writes them slowly. The other server gets them in parts, and
+/// reads of another client come in between.
+#[test]
+fn zeroes_hold_no_short_request_up() {
+    let one = least().union(TransmissionFlags::SEND_WRITE_ZEROES);
+    for (name, flags, slow) in [("zeroes-one", one, 1), ("zeroes-many", all(), 2)] {
+        let dir = Dir::new(name);
+        let export = Export { flags, ..Export::new("", SIZE as u64 + (4 << 30)) };
+        let (faulty, path) = Faulty::with(&dir, "home", export);
+        faulty.slow.store(slow, SeqCst);
+        let server = volume(&path).spawn().unwrap();
+        let mut front = client(&server);
+        let mut hostile = raw(&server);
+        for cookie in 0..64 {
+            let at = SIZE as u64 + cookie * (64 << 20);
+            hostile.write_all(&request(Command::WriteZeroes, cookie, at, 64 << 20)).unwrap();
+        }
+        // Some of them are on their way.
+        while faulty.zeroed.load(SeqCst) == 0 {
+            std::thread::yield_now();
+        }
+        for i in 0..4 {
+            assert_eq!(front.read(i * (256 << 10), 4096).unwrap(), [0; 4096]);
+        }
+        let zeroed = faulty.zeroed.load(SeqCst);
+        assert!(zeroed < (2u64 << 30), "{name}: the reads waited for {zeroed} bytes of zeroes");
+        let mut replies = [0; 64 * 16];
+        hostile.read_exact(&mut replies).unwrap();
+        assert!(replies.chunks(16).all(|r| r[..8] == [0x67, 0x44, 0x66, 0x98, 0, 0, 0, 0]));
+        assert_eq!(faulty.zeroed.load(SeqCst), 4u64 << 30);
+        assert_eq!(
+            faulty.longest.load(SeqCst),
+            32u64 << 20,
+            "{name}: within the server's patience"
+        );
+        server.stop().unwrap();
+    }
+}
+
 #[test]
 fn a_home_that_cannot_be_served_is_refused() {
     let dir = Dir::new("remote-refused");
@@ -378,7 +435,7 @@ fn a_home_elsewhere_that_was_written_meanwhile_is_what_is_read() {
     client(&server).write(0, &[1; 256 << 10]).unwrap();
     let copies = vec![Copy { home: Extent::new(0, 512), place: Lba(0) }];
     server.install(Plan { copies }).unwrap();
-    assert!(server.wait_settled(std::time::Duration::from_secs(20)).unwrap());
+    assert!(server.wait_settled(Duration::from_secs(20)).unwrap());
     server.stop().unwrap();
     faulty.disk.lock().unwrap().cached[4096..8192].fill(2);
     let server = open().spawn().unwrap();

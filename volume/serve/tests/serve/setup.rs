@@ -10,7 +10,9 @@ use seekless_host::HostError;
 use seekless_nbd::{Errno, STATE_HOLE, STATE_ZERO, TransmissionFlags};
 use seekless_serve::area::{AreaPlacement, MakeOptions, Share, make, resize};
 use seekless_serve::client::{Client, ClientError};
-use seekless_serve::{About, Address, Backing, Builder, MakeShadow, ServeError, TlsFiles};
+use seekless_serve::{
+    About, Address, Backing, Builder, Learning, MakeShadow, ServeError, TlsFiles,
+};
 
 use crate::{Dir, client};
 
@@ -202,6 +204,32 @@ fn the_guard_knows_the_write_buffer_of_the_area() {
     });
     lasting(&file, &area).watched(about, Some(shadow)).spawn().unwrap().stop().unwrap();
     assert!(made.recv().unwrap().write_buffer_percent > 0);
+}
+
+/// The vanilla system of the guard has a map of its write buffer too.
+#[test]
+fn the_least_memory_grows_with_the_write_buffer() {
+    let least = |percent: u8| {
+        let dir = Dir::new(&format!("least-{percent}"));
+        let (file, area) = (dir.file("disk", 2 << 30), dir.path("area"));
+        let options = MakeOptions {
+            at: At::Beside(area.clone()),
+            size: Some(Share::Bytes(Bytes(512 << 20))),
+            write_buffer_percent: percent,
+            replicas: None,
+            mode: Mode::WriteThrough,
+            grid: None,
+            force: false,
+        };
+        make(&file, &options).unwrap();
+        let server = lasting(&file, &area).learning(Learning::default());
+        match server.memory(Some(Bytes(1 << 20)), None).spawn().err() {
+            Some(ServeError::Memory { least, .. }) => least.0,
+            other => panic!("{other:?}"),
+        }
+    };
+    let (small, large) = (least(10), least(90));
+    assert!(large > small, "{small} and {large} bytes");
 }
 
 #[test]

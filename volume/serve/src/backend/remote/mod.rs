@@ -12,6 +12,7 @@
 mod unflushed;
 mod uri;
 
+use std::collections::VecDeque;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
@@ -42,8 +43,9 @@ const UNFLUSHED_MOST: u64 = 32 << 20;
 /// Longest read or write of one request. Each connection holds the bytes of one request at most, so
 /// this length limits the memory of all connections.
 const PAYLOAD_MOST: u32 = 1 << 20;
-/// Longest discard, and longest write of zeroes, of one request.
-const RANGE_MOST: u64 = 1 << 30;
+/// Longest discard, and longest write of zeroes, of one request. A slow disk that writes the zeroes
+/// answers within [`SILENCE`], and other requests come in between.
+const RANGE_MOST: u64 = 32 << 20;
 
 /// The server's answers about the export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +71,11 @@ struct Line {
 struct Pool {
     /// Without a request in flight.
     idle: Vec<Client>,
+    /// The numbers of those who wait for a connection, in their order: a long request, which has
+    /// many parts, takes turns with the others.
+    waiting: VecDeque<u64>,
+    /// The last of these numbers.
+    last: u64,
     /// When one of them broke: since then no requests are sent.
     broken: Option<Instant>,
 }
@@ -175,7 +182,7 @@ impl Remote {
         };
         let failed = |source| ServeError::Remote { uri: remote.uri.to_string(), source };
         let idle = remote.redial().map_err(failed)?;
-        *locked(&remote.pool) = Pool { idle, broken: None };
+        *locked(&remote.pool) = Pool { idle, ..Pool::default() };
         Ok(remote)
     }
 
@@ -203,11 +210,20 @@ impl Remote {
     /// A connection of this request alone; `None` if connections must be made again.
     fn take(&self) -> Option<Client> {
         let mut pool = locked(&self.pool);
+        pool.last += 1;
+        let mine = pool.last;
+        pool.waiting.push_back(mine);
         loop {
             if pool.broken.is_some() {
+                pool.waiting.retain(|number| *number != mine);
                 return None;
             }
-            if let Some(client) = pool.idle.pop() {
+            if pool.waiting.front() == Some(&mine)
+                && let Some(client) = pool.idle.pop()
+            {
+                pool.waiting.pop_front();
+                // The next one may have a connection too.
+                self.returned.notify_all();
                 return Some(client);
             }
             pool = self.returned.wait(pool).unwrap_or_else(PoisonError::into_inner);
@@ -216,7 +232,7 @@ impl Remote {
 
     fn give(&self, client: Client) {
         locked(&self.pool).idle.push(client);
-        self.returned.notify_one();
+        self.returned.notify_all();
     }
 
     /// A connection broke.
@@ -292,7 +308,7 @@ impl Remote {
             {
                 let before = std::mem::replace(
                     &mut *locked(&self.pool),
-                    Pool { idle: clients, broken: None },
+                    Pool { idle: clients, ..Pool::default() },
                 );
                 let mut counts = locked(&self.counts);
                 counts.reconnects += 1;
@@ -394,7 +410,11 @@ impl Remote {
     }
 
     fn in_parts(&self, op: Op, flags: Flags, at: u64, len: u64, buf: &[u8]) -> Result<(), Errno> {
-        let most = if op == Op::Write { u64::from(self.offer.most) } else { RANGE_MOST };
+        // The parts of a range end at even places: so each of them frees whole blocks.
+        let most = |at: u64| match op {
+            Op::Write => u64::from(self.offer.most),
+            _ => RANGE_MOST - at % RANGE_MOST,
+        };
         let mut kept = Flags::NONE;
         for flag in [Flags::NO_HOLE, FAST_ZERO] {
             kept = Flags(kept.0 | (flags.0 & flag.0));
@@ -404,7 +424,7 @@ impl Remote {
         }
         let mut done = 0;
         while done < len {
-            let part = (len - done).min(most);
+            let part = (len - done).min(most(at + done));
             let bytes = match op {
                 Op::Write => buf.get(done as usize..(done + part) as usize).ok_or(Errno::FAULT)?,
                 _ => &[],
