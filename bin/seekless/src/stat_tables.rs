@@ -55,7 +55,8 @@ pub(crate) fn table1(s: &Summary) -> Table {
     let exact = |name: &str, value: String| (name.to_owned(), value, "exact".to_owned());
     let moved = |requests, bytes| format!("{}, {}", Unit::count(requests), Unit::bytes(bytes));
     let whole = Estimate { value: t.pages.value.round(), ..t.pages };
-    let size = t.size_bytes.map(|b| ("size, from --size".to_owned(), Unit::bytes(b), String::new()));
+    let size =
+        t.size_bytes.map(|b| ("size, from --size".to_owned(), Unit::bytes(b), String::new()));
     let accessed = t.accessed_share.map(|e| estimated("of the size accessed", e, &Unit::Share));
     let mut all = Vec::from_iter(size);
     all.extend([

@@ -229,9 +229,10 @@ pub struct Run {
     pub state_s: States,
     /// Number of times the platters were stopped.
     pub spin_downs: u64,
-    /// For the measured requests and for moving data.
+    /// Operations counted, for the measured requests and for moving data; absent for disks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operations: Option<Operations>,
+    /// Price; absent for disks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<CostUsd>,
     /// Share of foreground disk I/Os that did not start at the end of the previous I/O.

@@ -46,7 +46,7 @@ impl Ending {
             (Some(_), Some(reply)) => drop(reply.send(Err("the server is ending".to_owned()))),
             (Some(_), None) => {}
             (None, reply) => {
-                self.asked = Some(StopRequest { since: Instant::now(), reply, told: false })
+                self.asked = Some(StopRequest { since: Instant::now(), reply, told: false });
             }
         }
     }

@@ -162,11 +162,7 @@ pub(super) fn summary(stats: &ServerStats, operations: Option<OperationStatus>) 
         let _ = write!(
             text,
             "\nthe server of home answered {} reads and {} changes; connected again {} times, {} requests sent again, {:.1} s without a connection",
-            c.reads,
-            c.changes,
-            c.reconnects,
-            c.sent_again,
-            c.away_s,
+            c.reads, c.changes, c.reconnects, c.sent_again, c.away_s,
         );
     }
     text += &stats.disk.as_ref().map_or_else(String::new, of_the_disk);

@@ -110,7 +110,12 @@ impl Adaptive {
 
     /// The features of a candidate and its probability: the mean of what the table of counts and the
     /// regression say, and the regression's alone. The table knows sooner, the regression better.
-    fn predicted(&self, page: u64, of: &TriggerClasses, place: &CandidatePlace) -> (Features, f32, f32) {
+    fn predicted(
+        &self,
+        page: u64,
+        of: &TriggerClasses,
+        place: &CandidatePlace,
+    ) -> (Features, f32, f32) {
         let counted = Cell::new(0.0);
         let odds_of = |cells| {
             counted.set(self.predictor.counts.probability(cells));

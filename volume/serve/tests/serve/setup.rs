@@ -213,7 +213,7 @@ fn the_least_memory_grows_with_the_write_buffer() {
         let dir = Dir::new(&format!("least-{percent}"));
         let (file, area) = (dir.file("disk", 2 << 30), dir.path("area"));
         let options = MakeOptions {
-            at: At::Beside(area.clone()),
+            at: AreaPlacement::Beside(area.clone()),
             size: Some(Share::Bytes(Bytes(512 << 20))),
             write_buffer_percent: percent,
             replicas: None,
