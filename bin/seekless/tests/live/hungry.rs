@@ -2,14 +2,13 @@
 
 use std::fs::File;
 use std::io::Read as _;
-use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command as Program;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::net::{AddressFamily, SocketType};
 use seekless_nbd::{Command, CommandFlags};
 use seekless_serve::client::Client;
 use seekless_serve::{NbdUri, ServeError};
@@ -21,10 +20,10 @@ use crate::need;
 const MIB: u64 = 1 << 20;
 /// The longest request.
 const LONGEST: u32 = 32 << 20;
-/// Clients of each kind; with the honest ones 128, the most that a server takes.
-const WRITERS: u64 = 40;
-const READERS: u64 = 40;
-const ASKERS: u64 = 43;
+/// Writers, readers and askers; with the honest clients 128, the most that a server takes.
+const CROWD: [u64; 3] = [40, 40, 43];
+/// The same over TCP: a server takes 32 clients of one machine.
+const CROWD_OF_ONE_MACHINE: [u64; 3] = [9, 9, 9];
 const HONEST: u64 = 4;
 
 /// A way to a server.
@@ -108,29 +107,24 @@ impl Front {
     /// A client, and its own end of the connection. A greeting with TLS has ten seconds, and a busy
     /// machine may need longer. The server counts such a client until its time is over, so the next
     /// tries may be refused.
-    fn client(&self, number: u64) -> (Client, OwnedFd) {
+    fn client(&self) -> (Client, OwnedFd) {
         let mut connected = None;
         until("a greeting is answered", 60, || {
-            connected = self.connect(number).ok();
+            connected = self.connect().ok();
             connected.is_some()
         });
         connected.unwrap()
     }
 
-    /// A server takes 32 clients of one machine: so clients over TCP come from several addresses of
-    /// this one.
-    fn connect(&self, number: u64) -> Result<(Client, OwnedFd), ServeError> {
+    /// Writers, readers and askers beside the honest clients.
+    const fn crowd(&self) -> [u64; 3] {
+        if self.socket.is_ok() { CROWD } else { CROWD_OF_ONE_MACHINE }
+    }
+
+    fn connect(&self) -> Result<(Client, OwnedFd), ServeError> {
         let stream: OwnedFd = match &self.socket {
             Ok(path) => UnixStream::connect(path).unwrap().into(),
-            Err(port) => {
-                let socket =
-                    rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
-                let from = Ipv4Addr::new(127, 0, 0, 2 + (number / 30) as u8);
-                rustix::net::bind(&socket, &SocketAddrV4::new(from, 0)).unwrap();
-                rustix::net::connect(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, *port))
-                    .unwrap();
-                socket
-            }
+            Err(port) => TcpStream::connect((Ipv4Addr::LOCALHOST, *port)).unwrap().into(),
         };
         let own = stream.try_clone().unwrap();
         // Reads and writes are the same for all kinds of sockets.
@@ -171,7 +165,7 @@ fn peak(server: &Server) -> u64 {
 
 /// Writes and reads the longest requests, in a range of its own.
 fn long_requests(front: &Front, number: u64, rounds: u64, ends: &AtomicBool) {
-    let mut client = front.client(number).0;
+    let mut client = front.client().0;
     let (at, mut numbers) = (number * u64::from(LONGEST), Numbers::new(number));
     for _ in 0..rounds {
         let bytes = numbers.bytes(LONGEST as usize);
@@ -185,7 +179,7 @@ fn long_requests(front: &Front, number: u64, rounds: u64, ends: &AtomicBool) {
 
 /// Writes and reads 64 KiB and less.
 fn short_requests(front: &Front, rounds: u64) {
-    let mut client = front.client(HONEST).0;
+    let mut client = front.client().0;
     let mut numbers = Numbers::new(99);
     for round in 0..rounds {
         let at = 200 * MIB + numbers.below(1000) * 4096;
@@ -200,13 +194,13 @@ fn short_requests(front: &Front, rounds: u64) {
 fn crowd(front: &Front) -> Vec<(Client, OwnedFd)> {
     let mut numbers = Numbers::new(3);
     let page = vec![0x5A; 1 << 20];
-    let numbered = HONEST + 1..HONEST + 1 + WRITERS + READERS + ASKERS;
-    let mut crowd: Vec<_> = numbered.map(|number| front.client(number)).collect();
+    let [writers, readers, askers] = front.crowd();
+    let mut crowd: Vec<_> = (0..writers + readers + askers).map(|_| front.client()).collect();
     for (i, (client, own)) in crowd.iter_mut().enumerate() {
         rustix::io::ioctl_fionbio(&*own, true).unwrap();
         match i as u64 {
-            n if n < WRITERS => ask(client, Command::Write, 256 * MIB, LONGEST, &page),
-            n if n < WRITERS + READERS => {
+            n if n < writers => ask(client, Command::Write, 256 * MIB, LONGEST, &page),
+            n if n < writers + readers => {
                 for shorter in 0..3 {
                     ask(client, Command::Read, n * MIB, LONGEST >> shorter, &[]);
                 }
@@ -248,7 +242,7 @@ fn holds(mib: u64, way: Way, more: &[&str]) {
         // While the crowd holds what it can get.
         short_requests(&front, 200);
         let waiting = status(backing, &[])["memory"]["waiting_clients"].as_u64().unwrap();
-        assert!(waiting > READERS, "{waiting}");
+        assert!(waiting > front.crowd()[1], "{waiting}");
         ends.store(true, Ordering::Relaxed);
         drop(crowd);
     });
@@ -318,7 +312,7 @@ fn who_stalls_loses_what_others_wait_for() {
     let dir = tempfile::tempdir().unwrap();
     let front = Front::new(dir.path(), Way::Unix, &[]);
     let server = front.serve(dir.path(), 128);
-    let (mut stalled, mut idle) = (front.client(2), front.client(3));
+    let (mut stalled, mut idle) = (front.client(), front.client());
     ask(&mut stalled.0, Command::Write, 256 * MIB, LONGEST, &[1; 100_000]);
     ask(&mut idle.0, Command::Read, 0, 4096, &[]);
     // It waits until the other one is dropped, and no client without such memory is.
