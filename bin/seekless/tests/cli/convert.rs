@@ -61,7 +61,7 @@ fn a_trace_that_ends_badly_leaves_nothing_and_harms_nothing() {
         ),
         ("convert --lenient bad .", &["cannot be written", "directory"]),
         ("convert --lenient bad -", &["OUT", "'-'"]),
-        ("convert bad", &["OUT"]),
+        ("convert bad", &["no output"]),
     ] {
         place.refuses(line, words);
     }
