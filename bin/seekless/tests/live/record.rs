@@ -450,7 +450,7 @@ fn a_disk_is_not_taken_for_its_trace() {
     }
     // Nor for its counts, which would be written over it.
     let counts = ["record", disk.device(), "-o", "t", "--json", disk.device()];
-    host::refused(seekless().args(counts).current_dir(dir.path()), &["is named twice"]);
+    host::refused(seekless().args(counts).current_dir(dir.path()), &["it is a disk"]);
 }
 
 /// A device is recorded, then advised on, and nothing stays behind.
