@@ -240,6 +240,11 @@ impl WatcherWork {
 
     /// Runs until told to stop, or until the volume stops.
     fn run(mut self, stopped: &Receiver<()>) {
+        if self.from.adapts && self.about.stand_in && self.shadow.is_none() {
+            let _ = self.from.volume.send(Control::Bypass(true));
+            let why = "The policy stands aside: its guard has no model of a disk of this size.";
+            self.board.tell(unix_ms(), why.to_owned());
+        }
         while stopped.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
             if !self.look() {
                 return;

@@ -93,3 +93,24 @@ fn a_policy_that_is_behind_stands_aside_and_returns() {
     let adaptive = server.board().unwrap().status().adaptive.clone().unwrap();
     assert!(adaptive.trail_bytes > 0 && adaptive.guard.unwrap().worst_excess_s >= 10.0);
 }
+
+/// A disk so large that no model stands in for it.
+#[test]
+fn a_policy_that_nothing_can_guard_stands_aside() {
+    let about = About { stand_in: true, ..About::default() };
+    let server = Builder::new(Backing::Memory(Bytes(64 << 20)))
+        .area(Bytes(8 << 20))
+        .engine(|config| config.cache_bytes = Bytes(4 << 20))
+        .learning(Learning::default())
+        .watched(about, Some(Box::new(|_| Err("no such disk".to_owned()))))
+        .spawn()
+        .unwrap();
+    let mut client = client(&server);
+    let begun = Instant::now();
+    let told = || server.board().unwrap().events().events;
+    while !told().iter().any(|e| e.text.contains("stands aside")) {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", told());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(read_on(&server, &mut client, 0), 0);
+}
