@@ -94,9 +94,14 @@ impl Engine {
     }
 
     fn begin_urgent(&mut self) -> RowResult {
-        let urgent = std::mem::take(&mut self.background.urgent);
-        if let Some(job) = self.begin_destage(DestagePages::Urgent(&urgent)) {
-            return RowResult::Job(Job::Destage(job));
+        // The pages beyond one batch stay urgent: if the batch fails, nothing else frees their clients.
+        let most = self.destage_most();
+        while !self.background.urgent.is_empty() {
+            let count = most.min(self.background.urgent.len());
+            let urgent: Vec<_> = self.background.urgent.drain(..count).collect();
+            if let Some(job) = self.begin_destage(DestagePages::Urgent(&urgent)) {
+                return RowResult::Job(Job::Destage(job));
+            }
         }
         // The pages came home by themselves.
         self.retry_blocked();
@@ -240,6 +245,10 @@ impl Engine {
             // BORG, 4.4: first all dirty pages of the write buffer go out.
             self.background.outgoing = self.may_open() && self.is_dirty();
             self.adopt(&plan);
+            if self.background.outgoing {
+                self.background.destaging = true;
+                return self.begin_destage_of_oldest();
+            }
         }
         RowResult::Nothing
     }

@@ -57,9 +57,14 @@ pub(crate) enum DestagePages<'a> {
 }
 
 impl Engine {
+    /// Most pages of a batch.
+    pub(crate) fn destage_most(&self) -> usize {
+        (pages_in(self.config.stage_bytes) / 2) as usize
+    }
+
     /// A batch of dirty pages; `None` if no page can go now.
     pub(crate) fn begin_destage(&mut self, which: DestagePages<'_>) -> Option<Destage> {
-        let most = (pages_in(self.config.stage_bytes) / 2) as usize;
+        let most = self.destage_most();
         let mut items = self.to_destage(which, most);
         if items.is_empty() {
             return None;

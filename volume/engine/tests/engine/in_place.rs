@@ -212,6 +212,56 @@ fn write_home_and_flush(world: &mut World, pages: &[u64]) {
     world.read_all();
 }
 
+/// One I/O takes effect, after a wait of up to twenty seconds. False if none comes.
+fn go_on_or_wait(world: &mut World) -> bool {
+    for _ in 0..20 {
+        if !world.waiting.is_empty() {
+            world.execute(0);
+            return true;
+        }
+        world.now += 1_000_000_000;
+        world.handle(Input::Tick);
+    }
+    false
+}
+
+/// 4.4: a plan takes its page out of the write buffer. At any moment of this move a client writes a
+/// part of the page, and the power fails after the flush: the log must not bring back its bytes.
+#[test]
+fn a_page_that_leaves_the_log_for_the_plan_does_not_come_back() {
+    let mut in_place = 0;
+    for steps in 0.. {
+        let mut world = World::new(Config { in_place: true, ..writeback() });
+        world.issue(Op::Write, home(50, 1));
+        world.settle();
+        assert_eq!(world.engine.dirty(), Sectors(8), "in the log");
+        world.handle(Input::Install(plan_of(&[(50, 1, 0)])));
+        let mut taken = 0;
+        while taken < steps && go_on_or_wait(&mut world) {
+            taken += 1;
+        }
+        let all = taken < steps;
+        let asked = world.completed;
+        world.issue(Op::Write, Extent::new(GRID + 50 * 8 + 1, 2));
+        in_place += world.engine.stats().in_place;
+        while world.completed == asked {
+            world.execute(0);
+        }
+        world.issue(Op::Flush, Extent::default());
+        while !world.clients.is_empty() {
+            assert!(!world.waiting.is_empty(), "the flush waits for nothing");
+            let asked = world.waiting.iter().position(|io| !io.class.is_background());
+            world.execute(asked.unwrap_or(0));
+        }
+        world.crash([1; 32]);
+        world.read_all();
+        if all {
+            break;
+        }
+    }
+    assert!(in_place > 0, "the page never had a copy of the plan");
+}
+
 /// The last open copy is dropped in a drain: the log must learn of that before a flush of what is
 /// now at home ends. Also if an attach has opened the copies.
 #[test]

@@ -579,3 +579,28 @@ fn a_drain_ends_when_the_next_segment_of_the_log_is_free() {
     world.crash_with(&open([0; 32]));
     assert_eq!(world.engine.dirty(), Sectors(0));
 }
+
+/// The area can no longer be read. Writes of parts of dirty pages wait for a destage of these pages:
+/// each of them gets an error, and not only those of the first batch.
+#[test]
+fn no_write_waits_for_ever_for_pages_that_cannot_be_read() {
+    let mut world = World::new(Config { stage_bytes: Bytes(4 * 4096), ..writeback() });
+    for page in 40..60 {
+        world.issue(Op::Write, home(page, 1));
+        world.settle();
+    }
+    for page in 40..60 {
+        world.issue(Op::Write, Extent::new(home(page, 1).start.0 + 1, 2));
+    }
+    assert_eq!(world.clients.len(), 20);
+    let reads_area = |io: &Io| io.target == Target::Area && io.op == Op::Read;
+    for _ in 0..500 {
+        match world.waiting.iter().position(|io| !reads_area(io)) {
+            Some(other) => world.execute(other),
+            None if !world.waiting.is_empty() => fail(&mut world, 0),
+            None => break,
+        }
+    }
+    assert!(world.clients.is_empty(), "{} writes wait", world.clients.len());
+    assert!(world.failed > 2, "{} failed", world.failed);
+}
