@@ -1,10 +1,10 @@
 //! Two arms on one spindle. Each has half of the addresses and its own queue. A command across the
 //! middle is split into two parts; it ends when both parts have ended.
 
-use seekless_block::{Extent, Flags, Op, SimTime};
+use seekless_block::{Duration, Extent, Flags, Op, SimTime};
 
 use crate::arm_queue::Arm;
-use crate::disk::DiskError;
+use crate::disk::{Access, DiskError};
 use crate::drive::{Command, Completion};
 use crate::power_meter::Usage;
 use crate::spin_down::{SpinDown, SpinDownError};
@@ -121,9 +121,12 @@ impl Dual {
         let mut whole = part;
         if let Some(first) = slot.ended.take() {
             let started = first.started.min(part.started);
-            // The time before the later part began counts as overhead, because the phases belong to
-            // one arm.
-            whole.access.overhead += part.started.since(started);
+            // All other time than the later part's own counts as overhead, because the phases belong
+            // to one arm. A part that was merged with another command has no time of its own.
+            if [part.access, first.access] != [Access::default(); 2] {
+                let own = part.access.total();
+                whole.access.overhead += Duration(part.finished.since(started).0 - own.0);
+            }
             whole.access.behind_seek += first.access.behind_seek;
             whole.access.behind_rotation_transfer += first.access.behind_rotation_transfer;
             whole.started = started;
