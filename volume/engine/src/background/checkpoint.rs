@@ -33,6 +33,8 @@ pub(crate) struct Checkpoint {
     phase: CheckpointPhase,
     /// How many flushes of home had failed when its own began.
     home_failures: u64,
+    /// How many flushes of the area had failed when its pages, or its superblocks, were begun.
+    area_failures: u64,
     /// The log goes on behind a failed record.
     restarts: bool,
     /// Buffers and pages of metadata to give back once their I/Os have ended.
@@ -79,7 +81,8 @@ impl Engine {
     pub(crate) fn begin_checkpoint(&mut self) -> Checkpoint {
         self.background.failed = false;
         if let Some(job) = self.background.unfinished.take() {
-            return Checkpoint { phase: CheckpointPhase::Superblock(0), ..job };
+            let area_failures = self.sync.area_failures;
+            return Checkpoint { phase: CheckpointPhase::Superblock(0), area_failures, ..job };
         }
         self.background.superblock_due = false;
         self.log.emptied = self.is_log_empty();
@@ -100,6 +103,7 @@ impl Engine {
             pages: CheckpointPages::new(moment, free).with_learned(learned),
             phase: CheckpointPhase::Pages,
             home_failures: 0,
+            area_failures: self.sync.area_failures,
             restarts,
             buffers: Vec::new(),
             pages_taken: Vec::new(),
@@ -134,6 +138,12 @@ impl Engine {
                 JobStep::Wait
             }
             CheckpointPhase::Sync if job.home_failures != self.sync.home.failures => {
+                self.checkpoint_failed(job)
+            }
+            // A client's flush failed, and the area may lack pages of this checkpoint.
+            CheckpointPhase::Sync | CheckpointPhase::Superblock(_)
+                if job.area_failures != self.sync.area_failures =>
+            {
                 self.checkpoint_failed(job)
             }
             CheckpointPhase::Sync => {

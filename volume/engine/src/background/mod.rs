@@ -58,6 +58,8 @@ pub(crate) struct BackgroundIo {
     destage: Option<(u64, Mark)>,
     /// A flush of home: clients' writes that it covers.
     flush: Option<HomeFlush>,
+    /// A flush of the area: how many of them had failed when it began.
+    area_flush: Option<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -440,7 +442,10 @@ impl Engine {
         };
         let flushes = (target, op) == (Target::Home, Op::Flush);
         let flush = flushes.then(|| self.sync.home.begin());
-        let what = BackgroundIo { stage: stage as u32, pages: pages as u32, destage, flush };
+        let area_flush = (target, op) == (Target::Area, Op::Flush);
+        let area_flush = area_flush.then_some(self.sync.area_failures);
+        let (stage, pages) = (stage as u32, pages as u32);
+        let what = BackgroundIo { stage, pages, destage, flush, area_flush };
         let id = self.start(Pending::Background(what));
         let b = &mut self.background;
         b.interference.sent(b.in_flight);
@@ -482,6 +487,12 @@ impl Engine {
             && !self.home_flushed(flush, ok)
         {
             self.background.failed = true;
+        }
+        if let Some(failures) = what.area_flush {
+            if !ok {
+                self.area_flush_failed();
+            }
+            self.background.failed |= failures != self.sync.area_failures;
         }
     }
 

@@ -212,6 +212,7 @@ impl Engine {
     pub fn empty_ram(&mut self) {
         if let Some(ahead) = &mut self.ahead {
             (0..self.cache.pages()).for_each(|slot| ahead.policy.dropped(slot));
+            ahead.policy.ram_emptied();
             ahead.vanilla.forgets(Extent::new(0, self.config.capacity.0));
         }
         self.cache.invalidate(Extent::new(0, self.config.capacity.0), |_| {});

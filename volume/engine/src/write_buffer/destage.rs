@@ -234,9 +234,6 @@ impl Engine {
         if self.background.failed {
             // The pages are at home. A checkpoint moves the tail later.
             self.background.superblock_due = true;
-            self.sync.log_dirty = true;
-            self.area_writes_fail = true;
-            self.area_fails();
             return JobStep::Over;
         }
         if !job.spoiled {

@@ -58,6 +58,8 @@ struct Round {
     flushes: u32,
     ok: bool,
     home: HomeFlush,
+    /// Flushes of the area that had failed when the round's flush began.
+    area_failures: u64,
     /// Sequence and tail that the flush of the area makes durable.
     covers: (u64, Segment),
 }
@@ -108,6 +110,10 @@ pub(crate) struct Sync {
     voids: Voids,
     pub(crate) home_dirty: bool,
     pub(crate) log_dirty: bool,
+    /// How many flushes of the area failed.
+    pub(crate) area_failures: u64,
+    /// A flush of the area failed that no client waited for: the next flush of a client fails.
+    area_untold: bool,
 }
 
 impl Sync {
@@ -119,6 +125,11 @@ impl Sync {
 
     pub(crate) fn wait(&mut self, waiter: Waiter) {
         self.waiting.push(waiter);
+    }
+
+    /// Whether a flush failed that no client knows of; now one does.
+    fn take_untold(&mut self) -> bool {
+        std::mem::take(&mut self.home.untold) | std::mem::take(&mut self.area_untold)
     }
 
     fn all_voids(&mut self) -> impl Iterator<Item = &mut Voids> {
@@ -229,6 +240,7 @@ impl Engine {
             flushes: 0,
             ok: true,
             home: self.sync.home.begin(),
+            area_failures: self.sync.area_failures,
             covers: self.log.ended,
         };
         self.sync.home_dirty &= !home;
@@ -321,16 +333,18 @@ impl Engine {
         round.phase = RoundPhase::Area;
         round.flushes = 1;
         round.covers = self.log.ended;
+        round.area_failures = self.sync.area_failures;
         self.flush_area();
     }
 
     pub(crate) fn sync_area_done(&mut self, ok: bool) {
         if !ok {
-            self.area_writes_fail = true;
-            self.area_fails();
+            self.area_flush_failed();
         }
-        self.sync.log_dirty |= !ok;
+        let failures = self.sync.area_failures;
         let Some(round) = &mut self.sync.round else { return };
+        // The host may report a failure to one of the flushes in flight alone.
+        let ok = ok && round.area_failures == failures;
         round.flushes -= 1;
         round.ok &= ok;
         if ok {
@@ -340,6 +354,16 @@ impl Engine {
         if round.flushes == 0 {
             self.end_round();
         }
+    }
+
+    /// Records and copies written since the last flush of the area may be missing there. The host
+    /// reports this once, to whoever flushes.
+    pub(crate) fn area_flush_failed(&mut self) {
+        self.sync.area_failures += 1;
+        self.sync.log_dirty = true;
+        self.sync.area_untold |= self.area_counts();
+        self.area_writes_fail = true;
+        self.area_fails();
     }
 
     fn end_round(&mut self) {
@@ -356,7 +380,7 @@ impl Engine {
 
     fn tell(&mut self, waiters: Vec<Waiter>, mut opened: bool, ok: bool) {
         let flush = waiters.iter().any(|w| matches!(w, Waiter::Flush(_)));
-        let fails = self.sync.lost || flush && std::mem::take(&mut self.sync.home.untold);
+        let fails = self.sync.lost || flush && self.sync.take_untold();
         for waiter in waiters {
             match waiter {
                 Waiter::Flush(id) => self.complete(id, Extent::default(), ok && !fails),
@@ -378,7 +402,7 @@ impl Engine {
     /// A client's flush has ended that needed home alone.
     pub(crate) fn flush_done(&mut self, id: RequestId, flush: HomeFlush, ok: bool) {
         let ok = self.home_flushed(flush, ok);
-        let fails = std::mem::take(&mut self.sync.home.untold) || self.sync.lost;
+        let fails = self.sync.take_untold() || self.sync.lost;
         self.complete(id, Extent::default(), ok && !fails);
     }
 

@@ -212,13 +212,13 @@ impl Log {
         self.starved = false;
     }
 
-    /// Whether no later record tells that the last one was flushed, and the segment has a page for
-    /// a mark.
+    /// Whether no later record tells that the last one was flushed, and the log has a page for a
+    /// mark.
     pub(crate) fn wants_mark(&self) -> bool {
         self.durable > self.told
             && self.is_idle()
             && !self.failed
-            && self.head_page < self.geo.segment_pages
+            && (self.head_page < self.geo.segment_pages || self.ring.free() > 0)
     }
 
     /// Whether the next record is the first of a segment.

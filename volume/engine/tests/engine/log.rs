@@ -70,9 +70,19 @@ fn a_header_knows_of_all_that_was_flushed() {
 /// One mark is enough.
 #[test]
 fn what_was_flushed_last_is_vouched_for_when_nobody_asks_for_anything() {
-    for damaged in [0, 1] {
+    for (damaged, pages) in [(0, 1), (1, 1), (0, 6), (1, 6)] {
         let mut world = World::new(writeback());
-        world.issue(Op::Write, home(3, 1));
+        if pages == 6 {
+            // A segment, and a mark in the next one, which the record of six pages fills.
+            world.issue(Op::Write, home(20, 7));
+            execute_all(&mut world);
+            world.issue(Op::Flush, Extent::default());
+            execute_all(&mut world);
+            world.now += 500_000_000;
+            world.handle(Input::Tick);
+            execute_all(&mut world);
+        }
+        world.issue(Op::Write, home(3, pages));
         execute_all(&mut world);
         world.issue(Op::Flush, Extent::default());
         let asked = world.now;

@@ -440,6 +440,82 @@ fn a_failed_flush_or_read_of_the_area_leads_to_write_through_too() {
     }
 }
 
+/// A checkpoint flushes the area too, and the host reports a failed flush once. So write-back ends,
+/// and the next flush of a client fails, because it may lack bytes that were written before.
+#[test]
+fn a_failed_flush_of_a_checkpoint_leads_to_write_through_and_a_client_is_told() {
+    let mut world = World::new(writeback());
+    world.settle();
+    world.issue(Op::Write, home(3, 2));
+    let is_flush = |io: &Io| io.target == Target::Area && io.op == Op::Flush;
+    // A checkpoint after some log.
+    let mut page = 10;
+    while !world.waiting.iter().any(is_flush) {
+        if world.waiting.is_empty() {
+            world.issue(Op::Write, home(page, 1));
+            page = 10 + (page + 1) % 40;
+        } else {
+            world.execute(0);
+        }
+    }
+    assert!(world.clients.is_empty() && !world.engine.has_fallen_back());
+    let io = world.waiting.remove(in_flight(&world, is_flush));
+    assert_eq!(io.class, Class::Background);
+    world.failed_at = NEVER / 2;
+    world.handle(Input::Done { io: io.id, result: Err(IoFailed) });
+    assert!(world.engine.has_fallen_back());
+    let failed = world.failed;
+    world.issue(Op::Flush, Extent::default());
+    execute_all(&mut world);
+    assert_eq!(world.failed, failed + 1);
+    world.issue(Op::Flush, Extent::default());
+    world.settle();
+    assert_eq!(world.failed, failed + 1, "once");
+    assert_eq!((world.engine.mode(), world.engine.dirty()), (Mode::WriteThrough, Sectors(0)));
+    world.failed_at = 0;
+    world.home_is_complete();
+    world.read_all();
+}
+
+/// The host may report a failed flush to a client's flush, and drop pages of a checkpoint.
+#[test]
+fn a_checkpoint_beside_a_failed_flush_of_the_area_is_written_again() {
+    let mut world = World::new(writeback());
+    world.settle();
+    let is_flush = |io: &Io| io.target == Target::Area && io.op == Op::Flush;
+    world.issue(Op::Write, home(3, 2));
+    execute_all(&mut world);
+    world.issue(Op::Flush, Extent::default());
+    while !world.waiting.iter().any(is_flush) {
+        world.execute(0);
+    }
+    let of_client = world.waiting.remove(in_flight(&world, is_flush));
+    // A checkpoint is written meanwhile.
+    let mut page = 10;
+    while !world.waiting.iter().any(is_flush) {
+        if world.waiting.is_empty() {
+            world.issue(Op::Write, home(page, 1));
+            page = 10 + (page + 1) % 40;
+        } else {
+            world.execute(0);
+        }
+    }
+    world.failed_at = NEVER / 2;
+    world.handle(Input::Done { io: of_client.id, result: Err(IoFailed) });
+    let before = world.engine.stats().metadata_bytes;
+    // Its own flush ends well, and proves nothing.
+    while world.engine.trouble().is_none() && !world.waiting.is_empty() {
+        world.execute(0);
+    }
+    assert_eq!(world.engine.trouble(), Some(Trouble::Area));
+    world.settle();
+    assert!(world.engine.stats().metadata_bytes > before);
+    assert_eq!((world.engine.mode(), world.engine.dirty()), (Mode::WriteThrough, Sectors(0)));
+    world.failed_at = 0;
+    world.home_is_complete();
+    world.read_all();
+}
+
 /// Each I/O of the area fails, for as long as the engine tries within some seconds.
 fn without_area(world: &mut World) {
     let until = world.now + 5_000_000_000;

@@ -43,6 +43,8 @@ pub(crate) struct Costs {
     pub(super) insertions: f32,
     /// Pages of RAM.
     pub(super) ram: f32,
+    /// RAM has been full since its start. Before, no page is close to eviction.
+    pub(super) full: bool,
     /// The last pages with such a hit.
     close: [u64; 8],
     close_at: usize,
@@ -69,6 +71,7 @@ impl Costs {
             close_saved: 0.0,
             insertions: 0.0,
             ram: ram as f32,
+            full: false,
             close: [u64::MAX; 8],
             close_at: 0,
             access_by: [[6.0; 2]; 2],
@@ -148,6 +151,7 @@ impl Costs {
 
     /// A page was inserted into RAM, which was full.
     pub(crate) fn inserted(&mut self) {
+        self.full = true;
         self.insertions += 1.0;
         if self.insertions >= INSERTIONS.max(4.0 * self.ram) {
             self.insertions /= 2.0;
@@ -158,7 +162,7 @@ impl Costs {
     /// A hit on a page that was close to eviction. The hit saved the time of an average use. If the
     /// read for another such page would also have read this page, the hit saved only a transfer.
     pub(crate) fn close_hit(&mut self, page: u64) {
-        if self.insertions == 0.0 {
+        if !self.full {
             return;
         }
         let along = self.close.iter().any(|&other| brought_with(other).contains(&page));
@@ -247,6 +251,20 @@ mod tests {
             }
         }
         costs.pollution()
+    }
+
+    /// RAM was emptied, as by a restart. What was counted before says that RAM was full once.
+    #[test]
+    fn no_page_of_a_ram_that_is_not_full_is_close_to_eviction() {
+        let mut costs = Costs::new(4096);
+        (0..10_000).for_each(|_| costs.inserted());
+        let before = costs.pollution();
+        costs.full = false;
+        (0..10_000).for_each(|page| costs.close_hit(page * 1000));
+        assert_eq!(costs.pollution(), before);
+        costs.inserted();
+        costs.close_hit(0);
+        assert!(costs.pollution() > before);
     }
 
     /// An average use takes 1 ms, a transfer 0.08 ms, an access 6 ms.

@@ -450,6 +450,11 @@ impl Adaptive {
         self.ram[slot as usize].touched = self.touches;
     }
 
+    /// RAM lost all its pages: none is close to eviction until RAM is full again.
+    pub const fn ram_emptied(&mut self) {
+        self.costs.full = false;
+    }
+
     /// A client reads a page that stands in a slot of RAM. `oldest` is the slot that is evicted next.
     pub fn hit(&mut self, slot: u32, page: u64, oldest: u32, view: &impl View) {
         let of = |slot: u32| self.touches.wrapping_sub(self.ram[slot as usize].touched);

@@ -59,7 +59,9 @@ impl Conn {
     /// anything since [`Self::mark_carried`].
     pub(crate) const fn stalls(&self) -> bool {
         let carried = self.carried + self.out.carried - self.carried_then;
-        self.beyond > 0 && self.in_flight == 0 && carried < LEAST_BYTES
+        // A write without its payload waits for the client, whatever else is in flight.
+        let owes = self.in_flight == 0 || self.write.is_some() && !self.waiting;
+        self.beyond > 0 && owes && carried < LEAST_BYTES
     }
 }
 

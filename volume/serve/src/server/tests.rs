@@ -243,6 +243,17 @@ fn who_waits_for_the_server_does_not_stall() {
     assert!(rig.pool().used() > 0 && !rig.0.conns[key].stalls());
 }
 
+/// Its request in flight may be slow: zeroes of some GiB.
+#[test]
+fn who_sends_no_payload_stalls_with_a_request_in_flight_too() {
+    let mut rig = Rig::new(LONGEST as usize);
+    let (mut client, _own) = rig.client();
+    client.submit(Ask::BlockStatus, NONE, 0, 4096, &[]).unwrap();
+    client.submit(Ask::Write, NONE, 0, 16 << 20, &[]).unwrap();
+    let key = rig.take();
+    assert!(!rig.0.volume.is_idle() && rig.0.conns[key].stalls());
+}
+
 /// No client leaves, and nothing happens: time alone makes it listen.
 #[test]
 fn who_could_not_be_accepted_comes_in_later() {
