@@ -251,6 +251,7 @@ fn who_sends_no_payload_stalls_with_a_request_in_flight_too() {
     client.submit(Ask::BlockStatus, NONE, 0, 4096, &[]).unwrap();
     client.submit(Ask::Write, NONE, 0, 16 << 20, &[]).unwrap();
     let key = rig.take();
+    rig.0.conns[key].act(&mut rig.0.volume, false).unwrap();
     assert!(!rig.0.volume.is_idle() && rig.0.conns[key].stalls());
 }
 
