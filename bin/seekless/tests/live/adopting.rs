@@ -197,10 +197,10 @@ fn what_cannot_be_adopted_is_left_as_it_was() {
 struct ById(PathBuf);
 
 impl ById {
-    fn new(device: &str) -> Self {
+    fn new(device: &str, test: &str) -> Self {
         fs::create_dir_all("/dev/disk/by-id").unwrap();
         // No other name of the device comes first.
-        let link = format!("/dev/disk/by-id/0-seekless-test-{}", std::process::id());
+        let link = format!("/dev/disk/by-id/0-seekless-{test}-{}", std::process::id());
         std::os::unix::fs::symlink(device, &link).unwrap();
         Self(link.into())
     }
@@ -221,13 +221,30 @@ fn an_area_on_a_device_is_adopted_by_a_name_that_stays() {
     let blank = system.path("blank");
     File::create_new(&blank).unwrap().set_len(16 * MIB).unwrap();
     let device = Loop::attach(&blank, &[]);
-    let link = ById::new(device.device());
+    let link = ById::new(device.device(), "by-id");
     let stays = link.0.display().to_string();
     for named in [device.device(), stays.as_str()] {
         let said = host::succeeds(&mut system.adopt(&["--area", named, "--dry-run"]));
         assert!(said.contains(&format!("area    {stays}, a blank device")), "{named}: {said}");
         assert!(said.contains(&format!("AREA={stays}")), "{named}: {said}");
     }
+}
+
+#[test]
+fn a_disk_is_released_when_the_device_of_its_area_is_gone() {
+    let missing = host::root().or_else(|| host::programs(&["losetup", "blockdev"]));
+    need!("an area on a device", missing.or_else(|| host::loop_mounts("ext4")));
+    let system = System::new("area_gone");
+    let before = system.all();
+    let blank = system.path("blank");
+    File::create_new(&blank).unwrap().set_len(16 * MIB).unwrap();
+    let device = Loop::attach(&blank, &[]);
+    let link = ById::new(device.device(), "area-gone");
+    host::succeeds(&mut system.adopt(&["--area", device.device()]));
+    drop(link);
+    device.detach();
+    host::succeeds(&mut system.command(&["release", &system.name]));
+    same(&before, &system.all(), "released without its area");
 }
 
 fn missing() -> Option<String> {

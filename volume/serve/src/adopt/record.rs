@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, symlink};
 use std::path::{Path, PathBuf};
 
-use seekless_host::Opened;
+use seekless_host::{HostError, Opened};
 use serde::{Deserialize, Serialize};
 
 use super::units::{self, Mounted, below};
@@ -147,17 +147,25 @@ impl Record {
         below(root, Path::new(FOLDER)).join(format!("{}{MADE}", self.name))
     }
 
-    /// False once [`Self::remove_area`] has done its work: a device is blank then.
+    /// False if the area is lost, and once [`Self::remove_area`] has done its work: a device is
+    /// blank then.
     pub(super) fn has_area(&self) -> Result<bool, AdoptError> {
-        if !self.area_is_device {
+        if !self.area_is_device || !self.area.exists() {
             return Ok(self.area.exists());
         }
-        Ok(area::holds(&Opened::path(&self.area, true)?, &self.area)?.is_some())
+        match Opened::path(&self.area, true) {
+            // Its server has it.
+            Err(HostError::Locked { .. }) => Ok(true),
+            opened => Ok(area::holds(&opened?, &self.area)?.is_some()),
+        }
     }
 
-    /// Removes the file of the area; a device becomes blank again.
+    /// Removes the file of the area; a device becomes blank again. A lost device stays as it is.
     pub(super) fn remove_area(&self) -> Result<(), AdoptError> {
         if self.area_is_device {
+            if !self.area.exists() {
+                return Ok(());
+            }
             let opened = Opened::path(&self.area, false)?;
             area::make_blank(&opened, &self.area)?;
             return Ok(());
@@ -332,6 +340,16 @@ mod tests {
         begun.end(&root).unwrap();
         assert_eq!(fs::read_dir(&root).unwrap().count(), 0);
         fs::remove_dir(&root).unwrap();
+    }
+
+    #[test]
+    fn a_device_that_is_lost_holds_no_area() {
+        for area_is_device in [true, false] {
+            let area = PathBuf::from("/dev/seekless-absent");
+            let record = Record { area_is_device, area, ..Record::default() };
+            assert!(!record.has_area().unwrap());
+            record.remove_area().unwrap();
+        }
     }
 
     #[test]
