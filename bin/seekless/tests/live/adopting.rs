@@ -230,6 +230,27 @@ fn an_area_on_a_device_is_adopted_by_a_name_that_stays() {
     }
 }
 
+/// A kernel's name, such as /dev/vdb, may be another disk's at the next start of the machine.
+#[test]
+fn a_device_without_a_name_that_stays_is_refused() {
+    let missing = host::root().or_else(|| host::programs(&["losetup", "blockdev"]));
+    need!("a device without a lasting name", missing.or_else(|| host::loop_mounts("ext4")));
+    let system = System::new("no_name");
+    fs::write(system.path("root/etc/fstab"), "# none").unwrap();
+    let disk = system.path("disk");
+    File::create_new(&disk).unwrap().set_len(64 * MIB).unwrap();
+    let device = Loop::attach(&disk, &[]);
+    let before = system.all();
+    let words = [device.device(), "no name that stays", "serial number", "partition"];
+    let adopt = ["adopt", device.device(), "--name", &system.name, "--area", "area"];
+    host::refused(&mut system.command(&adopt), &words);
+    host::refused(&mut system.adopt(&["--area", device.device()]), &words);
+    same(&before, &system.all(), "refused");
+    let link = ById::new(device.device(), "no-name");
+    let said = host::succeeds(system.command(&adopt).arg("--dry-run"));
+    assert!(said.contains(&format!("BACKING={}", link.0.display())), "{said}");
+}
+
 #[test]
 fn a_disk_is_released_when_the_device_of_its_area_is_gone() {
     let missing = host::root().or_else(|| host::programs(&["losetup", "blockdev"]));

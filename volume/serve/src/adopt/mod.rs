@@ -118,25 +118,14 @@ pub fn plan(options: &AdoptOptions) -> Result<Adoption, AdoptError> {
         let by = format!("is adopted already, as {}; `seekless release {0}` ends that", known.name);
         return Err(refused(&options.backing, by));
     }
-    let lines = fstab::lines_of(&options.root, &backing)?;
-    let entry = match &lines[..] {
-        [] => None,
-        [line] => Some(line.clone()),
-        _ => {
-            let why = format!(
-                "{} lines of /etc/fstab mount it; keep one of them, which adoption then replaces",
-                lines.len()
-            );
-            return Err(refused(&options.backing, why));
-        }
-    };
+    let entry = line_of(options, &backing)?;
     let (area, is_device) = place_of(&options.area, &backing)?;
-    let area = if is_device { identity::permanent_path(&area) } else { area };
+    let area = if is_device { lasting(&options.area, &area)? } else { area };
     let size = match (options.size, is_device) {
         (None, false) => Some(Share::Bytes(usual_trail(Bytes(opened.bytes)))),
         (size, _) => size,
     };
-    let served = identity::permanent_path(&backing);
+    let served = if opened.dir.is_some() { backing } else { lasting(&options.backing, &backing)? };
     for option in &options.serve {
         units::check_path(Path::new(option))?;
     }
@@ -166,6 +155,30 @@ pub fn plan(options: &AdoptOptions) -> Result<Adoption, AdoptError> {
         (None, _) => "a new file".to_owned(),
     };
     Ok(Adoption { record, size, systemd, disk, place, texts })
+}
+
+/// The line of /etc/fstab that mounts the disk, if any.
+fn line_of(options: &AdoptOptions, backing: &Path) -> Result<Option<fstab::Entry>, AdoptError> {
+    let mut lines = fstab::lines_of(&options.root, backing)?;
+    if lines.len() > 1 {
+        let why = format!(
+            "{} lines of /etc/fstab mount it; keep one of them, which adoption then replaces",
+            lines.len()
+        );
+        return Err(refused(&options.backing, why));
+    }
+    Ok(lines.pop())
+}
+
+/// The name of a device that stays when disks change places. Without such a name, the units could
+/// serve another disk after the next start of the machine.
+fn lasting(given: &Path, device: &Path) -> Result<PathBuf, AdoptError> {
+    let name = identity::permanent_path(device);
+    if name == device {
+        let why = "has no name that stays when disks change places (in /dev/disk/by-id or /dev/disk/by-partuuid); give the disk a serial number, or name a partition of it";
+        return Err(refused(given, why));
+    }
+    Ok(name)
 }
 
 /// The mount that the units will make; refused over files that the server needs. Without a mount,
