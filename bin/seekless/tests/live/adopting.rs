@@ -193,6 +193,29 @@ fn what_cannot_be_adopted_is_left_as_it_was() {
     same(&before, &system.all(), "units cannot be written");
 }
 
+/// The unit would replace the other mount, and a release would take it away.
+#[test]
+fn a_directory_of_another_mount_is_refused() {
+    let system = System::new("taken").booted();
+    let mnt = system.path("mnt");
+    let adopt = ["--area", "area", "--mount", mnt.to_str().unwrap()];
+    let line = format!("UUID=x-none {} ext4", mnt.display());
+    fs::write(system.path("root/etc/fstab"), &line).unwrap();
+    let before = system.all();
+    host::refused(&mut system.adopt(&adopt), &["another line", &line]);
+    same(&before, &system.all(), "another line");
+    need!("a mount of another file system", host::root());
+    fs::write(system.path("root/etc/fstab"), "# none").unwrap();
+    let before = system.all();
+    run(["mount", "-t", "tmpfs", "none", mnt.to_str().unwrap()]);
+    let mount = Mount::at(&mnt);
+    fs::write(mnt.join("file"), b"mine").unwrap();
+    host::refused(&mut system.adopt(&adopt), &["is a mount already", "unmount"]);
+    assert_eq!(fs::read(mnt.join("file")).unwrap(), b"mine");
+    drop(mount);
+    same(&before, &system.all(), "another mount");
+}
+
 /// A link to a device, as udev makes it.
 struct ById(PathBuf);
 

@@ -130,6 +130,9 @@ pub fn plan(options: &AdoptOptions) -> Result<Adoption, AdoptError> {
         units::check_path(Path::new(option))?;
     }
     let mount = mount_of(options, entry.as_ref(), [&served, &area, &options.program])?;
+    if let Some(mount) = &mount {
+        check_free(options, entry.as_ref(), mount, systemd.runs)?;
+    }
     let mut record = Record {
         schema: record::SCHEMA.to_owned(),
         name,
@@ -201,6 +204,29 @@ fn mount_of(
     let mount = units::Mounted::at(&dir, entry)?;
     needed.iter().try_for_each(|path| units::check_needed(path, &mount))?;
     Ok(Some(mount))
+}
+
+/// Refuses a directory that another mount has, now or by a line of /etc/fstab: the unit would replace
+/// this mount, and a release would take it away.
+fn check_free(
+    options: &AdoptOptions,
+    entry: Option<&fstab::Entry>,
+    mount: &units::Mounted,
+    systemd_runs: bool,
+) -> Result<(), AdoptError> {
+    let dir = &mount.dir;
+    // The mounts of a system that does not run are not known.
+    if systemd_runs && mounts().unwrap_or_default().iter().any(|m| m.point == *dir) {
+        return Err(refused(dir, "is a mount already; unmount it, or name another directory"));
+    }
+    let own = entry.map(|entry| &entry.line);
+    let other = fstab::lines_at(&options.root, dir)?.into_iter().find(|line| Some(line) != own);
+    other.map_or(Ok(()), |line| {
+        let why = format!(
+            "is the directory of another line of /etc/fstab; remove the line '{line}', or name another directory"
+        );
+        Err(refused(dir, why))
+    })
 }
 
 impl Adoption {
