@@ -226,6 +226,9 @@ fn the_package_adopts_a_disk_that_stands_after_a_restart_and_is_released() {
     // Used, and restarted.
     debian.run(&format!("{adopt} --mount /srv/data"));
     debian.run("findmnt /srv/data");
+    let (removed, said) = debian.attempt("dpkg -r seekless");
+    assert!(!removed && said.contains("run: seekless release disk"), "{said}");
+    debian.run("test -x /usr/bin/seekless && dpkg -i /opt/seekless.deb && findmnt /srv/data");
     debian.run("cp -r /usr/share/doc /srv/data && sync -f /srv/data");
     debian.run("seekless volume mode writeback /srv/disk.img");
     debian.run("head -c 20M /dev/urandom >/srv/data/noise && sync -f /srv/data");
