@@ -216,6 +216,19 @@ fn a_directory_of_another_mount_is_refused() {
     same(&before, &system.all(), "another mount");
 }
 
+#[test]
+fn an_area_in_memory_is_refused() {
+    let mounts = fs::read_to_string("/proc/mounts").unwrap();
+    let is_there = mounts.lines().any(|line| line.contains(" /dev/shm tmpfs "));
+    need!("an area in memory", (!is_there).then(|| "no tmpfs at /dev/shm".to_owned()));
+    let system = System::new("memory");
+    let area = format!("/dev/shm/{}.area", system.name);
+    let mut adopt = seekless();
+    adopt.args(["adopt", "disk.img", "--name", &system.name, "--area", &area, "--dry-run"]);
+    let said = host::refused(adopt.current_dir(system.dir.path()), &[&area, "in memory"]);
+    assert!(said.contains("a file on a disk"), "{said}");
+}
+
 /// A link to a device, as udev makes it.
 struct ById(PathBuf);
 

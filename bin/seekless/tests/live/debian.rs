@@ -52,7 +52,8 @@ impl Debian {
         let release = system.lines().find_map(|l| l.strip_prefix("VERSION_CODENAME="));
         let release = release.filter(|_| system.contains("\nID=debian"));
         let release = release.ok_or("this host is no Debian, for which the package is built")?;
-        let dir = tempfile::tempdir().unwrap();
+        // Not in memory, as /tmp may be: an area must outlive the machine.
+        let dir = tempfile::tempdir_in("/var/tmp").unwrap();
         let tree = dir.path().join("tree");
         let packages = "--include=systemd,systemd-sysv,dbus,udev,kmod,e2fsprogs";
         let args = ["debootstrap", "--variant=minbase", packages, release, tree.to_str().unwrap()];

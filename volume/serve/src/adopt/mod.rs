@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use seekless_block::{Bytes, PAGE_BYTES, SECTOR_BYTES};
 use seekless_engine::Mode;
 use seekless_host::mounts::mounts;
-use seekless_host::{HostError, Opened, quoted, signature};
+use seekless_host::{HostError, Opened, is_in_memory, quoted, signature};
 
 use crate::area::{self, AreaPlacement, MakeOptions, Share};
 use crate::backend::{guard, identity};
@@ -119,7 +119,7 @@ pub fn plan(options: &AdoptOptions) -> Result<Adoption, AdoptError> {
         return Err(refused(&options.backing, by));
     }
     let entry = line_of(options, &backing)?;
-    let (area, is_device) = place_of(&options.area, &backing)?;
+    let (area, is_device) = place_of(options, &backing)?;
     let area = if is_device { lasting(&options.area, &area)? } else { area };
     let size = match (options.size, is_device) {
         (None, false) => Some(Share::Bytes(usual_trail(Bytes(opened.bytes)))),
@@ -432,7 +432,8 @@ fn words(path: &Path, opened: &Opened) -> Result<String, AdoptError> {
 }
 
 /// The place of the area, and whether it is a device.
-fn place_of(area: &Path, backing: &Path) -> Result<(PathBuf, bool), AdoptError> {
+fn place_of(options: &AdoptOptions, backing: &Path) -> Result<(PathBuf, bool), AdoptError> {
+    let area = &options.area;
     let folder = area.parent().filter(|p| !p.as_os_str().is_empty() && !p.exists());
     let place = match (folder, area.file_name()) {
         // One folder may be missing, such as /var/lib/seekless at first.
@@ -440,7 +441,15 @@ fn place_of(area: &Path, backing: &Path) -> Result<(PathBuf, bool), AdoptError> 
         _ => absolute_new(area)?,
     };
     match place.metadata() {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok((place, false)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            let folder = place.ancestors().skip(1).find(|folder| folder.exists());
+            // Another system has its own file systems in memory.
+            if options.root == Path::new("/") && folder.is_some_and(is_in_memory) {
+                let why = "would be in memory, and gone at the next start of the machine; name a file on a disk, or a blank device";
+                return Err(refused(area, why));
+            }
+            Ok((place, false))
+        }
         Err(e) => Err(file(area, "look at the place of the area")(e)),
         Ok(_) if place == backing => {
             Err(refused(area, "is the disk itself; name another file or device for the area"))
