@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -302,6 +302,31 @@ fn a_disk_is_released_when_the_device_of_its_area_is_gone() {
     device.detach();
     host::succeeds(&mut system.command(&["release", &system.name]));
     same(&before, &system.all(), "released without its area");
+}
+
+/// A power cut came when the first MiB of the device was blank, and the last MiB was not.
+#[test]
+fn a_release_that_ended_while_the_area_was_blanked_is_repeated() {
+    let missing = host::root().or_else(|| host::programs(&["losetup", "blockdev"]));
+    need!("an area on a device", missing.or_else(|| host::loop_mounts("ext4")));
+    let system = System::new("half_blank");
+    let before = system.all();
+    let blank = system.path("blank");
+    File::create_new(&blank).unwrap().set_len(16 * MIB).unwrap();
+    let device = Loop::attach(&blank, &[]);
+    let link = ById::new(device.device(), "half-blank");
+    host::succeeds(&mut system.adopt(&["--area", device.device()]));
+    let area = File::options().write(true).open(device.device()).unwrap();
+    area.write_all_at(&vec![0; MIB as usize], 0).unwrap();
+    area.sync_all().unwrap();
+    drop(area);
+    let mark = system.path(&format!("root/etc/seekless/{}.area-goes", system.name));
+    fs::write(&mark, "").unwrap();
+    host::succeeds(&mut system.command(&["release", &system.name]));
+    same(&before, &system.all(), "released");
+    drop(link);
+    device.detach();
+    assert!(fs::read(&blank).unwrap()[15 * MIB as usize..].iter().all(|b| *b == 0), "the end");
 }
 
 fn missing() -> Option<String> {

@@ -364,7 +364,7 @@ fn undo(record: &Record, systemd: &Systemd) -> Result<(), AdoptError> {
         systemd.stop(record)?;
     }
     if record.is_area_made(root) {
-        bring_home(record)?;
+        bring_home(record, record.does_area_go(root))?;
     }
     record.remove_units(root)?;
     // systemd leaves it when the server stops; it goes with the next start of the machine anyway.
@@ -373,6 +373,9 @@ fn undo(record: &Record, systemd: &Systemd) -> Result<(), AdoptError> {
         fstab::restore(root, &record.name)?;
     }
     if record.is_area_made(root) {
+        if record.area_is_device {
+            record.area_goes(root)?;
+        }
         record.remove_area()?;
     }
     if systemd.runs {
@@ -381,10 +384,11 @@ fn undo(record: &Record, systemd: &Systemd) -> Result<(), AdoptError> {
     record.end(root)
 }
 
-/// Writes all data home, and ends a server that is left.
-fn bring_home(record: &Record) -> Result<(), AdoptError> {
+/// Writes all data home, and ends a server that is left. If `area_goes`, an earlier release has done
+/// so, and may have removed the area in part.
+fn bring_home(record: &Record, area_goes: bool) -> Result<(), AdoptError> {
     let Record { backing, area, .. } = record;
-    if record.has_area()? {
+    if !area_goes && record.has_area()? {
         let volume = Administered::reach(backing, Some(area), false)?;
         return match volume.detach(false, &mut |_| {}) {
             Ok(_) => Ok(()),

@@ -17,6 +17,9 @@ const FOLDER: &str = "/etc/seekless";
 const ENDING: &str = ".adopted.json";
 /// Beside the record from when the area is made: until then, its path belongs to others.
 const MADE: &str = ".area-made";
+/// Beside the record from when all data is at home and the area is removed: a power cut may leave
+/// half an area, which nobody can read.
+const GOES: &str = ".area-goes";
 
 /// All that an adoption makes. Paths are those of the running system, without `--root`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -136,15 +139,25 @@ impl Record {
 
     /// Notes that the area is this adoption's.
     pub(super) fn area_is_made(&self, root: &Path) -> Result<(), AdoptError> {
-        write_new(&self.mark(root), "")
+        write_new(&self.mark(root, MADE), "")
     }
 
     pub(super) fn is_area_made(&self, root: &Path) -> bool {
-        self.mark(root).exists()
+        self.mark(root, MADE).exists()
     }
 
-    fn mark(&self, root: &Path) -> PathBuf {
-        below(root, Path::new(FOLDER)).join(format!("{}{MADE}", self.name))
+    /// Notes that the area is not needed any more. The units must be gone: a server could write to the
+    /// area again.
+    pub(super) fn area_goes(&self, root: &Path) -> Result<(), AdoptError> {
+        if self.does_area_go(root) { Ok(()) } else { write_new(&self.mark(root, GOES), "") }
+    }
+
+    pub(super) fn does_area_go(&self, root: &Path) -> bool {
+        self.mark(root, GOES).exists()
+    }
+
+    fn mark(&self, root: &Path, ending: &str) -> PathBuf {
+        below(root, Path::new(FOLDER)).join(format!("{}{ending}", self.name))
     }
 
     /// False if the area is lost, and once [`Self::remove_area`] has done its work: a device is
@@ -187,8 +200,10 @@ impl Record {
     pub(super) fn end(&self, root: &Path) -> Result<(), AdoptError> {
         // A power cut may have left it.
         remove(&part_of(&Self::path(root, &self.name)))?;
-        remove(&part_of(&self.mark(root)))?;
-        remove(&self.mark(root))?;
+        for mark in [MADE, GOES].map(|ending| self.mark(root, ending)) {
+            remove(&part_of(&mark))?;
+            remove(&mark)?;
+        }
         remove(&Self::path(root, &self.name))?;
         self.remove_dirs(root);
         Ok(())
@@ -326,7 +341,11 @@ mod tests {
         // After the record got its name.
         record.begin(&root).unwrap();
         fs::copy(&path, part_of(&path)).unwrap();
-        fs::write(part_of(&record.mark(&root)), "").unwrap();
+        fs::write(part_of(&record.mark(&root, MADE)), "").unwrap();
+        record.area_goes(&root).unwrap();
+        record.area_goes(&root).unwrap();
+        assert!(record.does_area_go(&root) && !record.is_area_made(&root));
+        fs::write(part_of(&record.mark(&root, GOES)), "").unwrap();
         assert!(Record::begun(&root, what).is_none());
         record.end(&root).unwrap();
         assert_eq!(fs::read_dir(&root).unwrap().count(), 0);
