@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use crate::host::{self, Loop, Mount, run, seekless};
 use crate::need;
@@ -191,6 +191,26 @@ fn what_cannot_be_adopted_is_left_as_it_was() {
     let before = system.all();
     host::refused(&mut system.adopt(&["--area", "area"]), &[]);
     same(&before, &system.all(), "units cannot be written");
+}
+
+#[test]
+fn of_two_adoptions_at_once_one_is_refused() {
+    let system = System::new("twice");
+    let before = system.all();
+    let names = ["a", "b"].map(|end| format!("{}_{end}", system.name));
+    let adopting = names.each_ref().map(|name| {
+        let args = ["adopt", "disk.img", "--name", name, "--area", name];
+        let mut command = system.command(&args);
+        command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+    });
+    let ended = adopting.map(|child| child.wait_with_output().unwrap());
+    let done = ended.iter().filter(|output| output.status.success()).count();
+    assert_eq!(done, 1, "{ended:?}");
+    let refused = ended.iter().find(|output| !output.status.success()).unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(said.contains("adopted already"), "{said}");
+    host::succeeds(&mut system.command(&["release", "disk.img"]));
+    same(&before, &system.all(), "released");
 }
 
 /// The unit would replace the other mount, and a release would take it away.

@@ -4,6 +4,7 @@
 //! Adoption first writes a record of everything that it will make. If an adoption is interrupted,
 //! release undoes all that the record names.
 
+mod alone;
 mod fstab;
 mod record;
 mod units;
@@ -24,6 +25,7 @@ use crate::builder::usual_trail;
 use crate::control::{AdministerError, Administered, state_of};
 use crate::error::ServeError;
 use crate::ublk;
+use alone::Alone;
 use record::Record;
 use units::Systemd;
 
@@ -102,6 +104,8 @@ pub struct Adoption {
     place: String,
     /// Each file to write, and its text.
     texts: Vec<(PathBuf, String)>,
+    /// From the first look to the last step.
+    _alone: Alone,
 }
 
 /// The next commands of the user; empty if everything runs.
@@ -109,9 +113,11 @@ pub type Remaining = Vec<String>;
 
 /// Looks at the disk, and plans its adoption. Writes nothing.
 pub fn plan(options: &AdoptOptions) -> Result<Adoption, AdoptError> {
+    let systemd = Systemd::of(&options.root)?;
+    // Before the disk is opened: another adoption may need it.
+    let alone = Alone::at(&options.root)?;
     let backing = absolute(&options.backing)?;
     let opened = Opened::path(&backing, false).map_err(|e| unmount_first(e, &options.backing))?;
-    let systemd = Systemd::of(&options.root)?;
     let name = options.name.clone().unwrap_or_else(|| units::name_of(&backing));
     units::check_name(&name)?;
     if let Some(known) = Record::find(&options.root, &backing, &name)? {
@@ -157,7 +163,7 @@ pub fn plan(options: &AdoptOptions) -> Result<Adoption, AdoptError> {
         (Some(Share::Percent(percent)), _) => format!("a new file, {percent}% of the disk"),
         (None, _) => "a new file".to_owned(),
     };
-    Ok(Adoption { record, size, systemd, disk, place, texts })
+    Ok(Adoption { record, size, systemd, disk, place, texts, _alone: alone })
 }
 
 /// The line of /etc/fstab that mounts the disk, if any.
@@ -348,6 +354,7 @@ pub fn plan_release(what: &Path, root: &Path) -> Result<String, AdoptError> {
 /// removes the area and the units, and restores /etc/fstab. Returns the disk.
 pub fn release(what: &Path, root: &Path) -> Result<PathBuf, AdoptError> {
     let systemd = Systemd::of(root)?;
+    let _alone = Alone::at(root)?;
     if let Some((record, _)) = Record::begun(root, what) {
         record.end(root)?;
         return Ok(record.backing);
