@@ -1,5 +1,6 @@
 //! The record of an adoption: all that it made, in `/etc/seekless/NAME.adopted.json`.
 
+use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, symlink};
@@ -96,10 +97,9 @@ impl Record {
         let dirs = self.dirs.iter().map(|dir| (below(root, dir), 0o755)).chain(area_dir);
         for (dir, mode) in dirs {
             match DirBuilder::new().mode(mode).create(&dir) {
-                Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
-                    return Err(file(&dir, "make the folder")(e));
-                }
-                _ => {}
+                Ok(()) => sync_folders([dir.as_path()])?,
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(e) => return Err(file(&dir, "make the folder")(e)),
             }
         }
         Ok(())
@@ -123,18 +123,22 @@ impl Record {
         for (link, to) in &self.links {
             let link = below(root, link);
             symlink(to, &link).map_err(file(&link, "make the link"))?;
+            sync_folders([link.as_path()])?;
         }
         Ok(())
     }
 
     /// Removes the units and their links, as far as they exist.
     pub(super) fn remove_units(&self, root: &Path) -> Result<(), AdoptError> {
-        for path in self.links.iter().map(|l| &l.0).chain(&self.files) {
-            remove(&below(root, path))?;
+        let made = self.links.iter().map(|l| &l.0).chain(&self.files);
+        let made: Vec<PathBuf> = made.map(|path| below(root, path)).collect();
+        for path in &made {
+            remove(path)?;
             // A power cut may have left it.
-            remove(&part_of(&below(root, path)))?;
+            remove(&part_of(path))?;
         }
-        Ok(())
+        // Before the area: units without an area could keep the machine from starting.
+        sync_folders(made.iter().map(PathBuf::as_path))
     }
 
     /// Notes that the area is this adoption's.
@@ -204,7 +208,9 @@ impl Record {
             remove(&part_of(&mark))?;
             remove(&mark)?;
         }
-        remove(&Self::path(root, &self.name))?;
+        let path = Self::path(root, &self.name);
+        remove(&path)?;
+        sync_folders([path.as_path()])?;
         self.remove_dirs(root);
         Ok(())
     }
@@ -289,6 +295,17 @@ fn write_new(path: &Path, text: &str) -> Result<(), AdoptError> {
     written.and_then(|()| sync()).map_err(file(path, "write it"))
 }
 
+/// Makes new and removed names durable, in the folders that these paths are in. A folder that is gone
+/// has none.
+fn sync_folders<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Result<(), AdoptError> {
+    let folders: BTreeSet<&Path> = paths.into_iter().filter_map(Path::parent).collect();
+    for folder in folders.into_iter().filter(|folder| folder.is_dir()) {
+        let synced = File::open(folder).and_then(|folder| folder.sync_all());
+        synced.map_err(file(folder, "make its changes durable"))?;
+    }
+    Ok(())
+}
+
 /// The name of a file that is not whole yet.
 fn part_of(path: &Path) -> PathBuf {
     let mut part = path.as_os_str().to_owned();
@@ -359,6 +376,13 @@ mod tests {
         begun.end(&root).unwrap();
         assert_eq!(fs::read_dir(&root).unwrap().count(), 0);
         fs::remove_dir(&root).unwrap();
+    }
+
+    #[test]
+    fn a_folder_that_is_gone_has_no_names_to_make_durable() {
+        let dir = std::env::temp_dir();
+        sync_folders([dir.join("a").as_path(), dir.join("b").as_path()]).unwrap();
+        sync_folders([dir.join("seekless-absent/a").as_path()]).unwrap();
     }
 
     #[test]
