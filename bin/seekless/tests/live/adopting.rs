@@ -386,6 +386,8 @@ fn an_adopted_disk_is_served_and_a_released_one_is_as_it_was() {
     let open = File::open(mnt.join("file")).unwrap();
     let said = host::refused(&mut system.command(&["release", "disk.img"]), &[]);
     assert!(said.contains("systemctl stop") && said.contains("busy"), "{said}");
+    let user = format!("process {} ", std::process::id());
+    assert!(said.contains("is mounted at") && said.contains(&user), "{said}");
     assert_eq!(fs::read(mnt.join("file")).unwrap(), b"through seekless", "it is still served");
     drop(open);
     host::succeeds(&mut system.command(&["release", "disk.img"]));

@@ -407,8 +407,10 @@ fn bring_home(record: &Record, area_goes: bool) -> Result<(), AdoptError> {
     }
     // Without the area, home is complete unless its guard says otherwise.
     let opened = Opened::path(backing, true)?;
+    ublk::ensure_no_device_waits(backing)?;
     let mut first = vec![0; PAGE_BYTES as usize];
-    let read = rustix::io::pread(&opened.fd, &mut first, 0).unwrap_or(0);
+    let read = rustix::io::pread(&opened.fd, &mut first, 0)
+        .map_err(|e| file(backing, "read its first page")(e.into()))?;
     let page = first.as_slice().try_into().ok().filter(|_| read == first.len());
     if page.and_then(guard::of_page).is_some() {
         let why = format!(

@@ -3,7 +3,7 @@
 use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
-use seekless_host::quoted;
+use seekless_host::{Users, quoted};
 use serde::{Deserialize, Serialize};
 
 use super::fstab::Entry;
@@ -316,7 +316,7 @@ impl Systemd {
     pub(super) fn stop(&self, record: &Record) -> Result<(), AdoptError> {
         for unit in stops(record) {
             if self.at(&Path::new(UNITS).join(&unit)).exists() {
-                Self::call(&["stop", &unit])?;
+                Self::call(&["stop", &unit]).map_err(|e| name_users(e, &record.name))?;
             }
         }
         Ok(())
@@ -331,6 +331,17 @@ impl Systemd {
         let said = String::from_utf8_lossy(&output.stderr);
         let said = said.trim().replace('\n', "; ");
         Err(AdoptError::Systemd { command: format!("systemctl {}", args.join(" ")), said })
+    }
+}
+
+/// Adds the users of the served disk to an error of systemd, which does not name them.
+fn name_users(error: AdoptError, name: &str) -> AdoptError {
+    let users = Users::of_file(&run_of(name).join("device"));
+    match error {
+        AdoptError::Systemd { command, said } if !users.is_empty() => {
+            AdoptError::Systemd { command, said: format!("{said}. In use: {users}") }
+        }
+        other => other,
     }
 }
 
