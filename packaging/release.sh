@@ -58,6 +58,7 @@ debian() {
         echo "$deb: it has files outside /usr, above" >&2
         exit 1
     fi
+    dpkg-deb --info "$deb" prerm >/dev/null || { echo "$deb: no prerm is in it" >&2; exit 1; }
     if dpkg-deb --fsys-tarfile "$deb" | tar -xO --wildcards './usr/lib/systemd/system/*' | grep -n /usr/local; then
         echo "$deb: a unit starts a program that the package does not have, above" >&2
         exit 1

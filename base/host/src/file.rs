@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt as _;
+use std::path::Path;
 
 use rustix::fs::{Advice, FallocateFlags, OFlags};
 use rustix::io::{Errno, ReadWriteFlags};
@@ -15,11 +16,17 @@ use crate::direct::Direct;
 
 /// `f_type` of files in memory, as in statfs(2).
 const TMPFS_MAGIC: rustix::fs::FsWord = 0x0102_1994;
+const RAMFS_MAGIC: rustix::fs::FsWord = 0x8584_58f6_u32 as rustix::fs::FsWord;
 /// Zeroes written by one call.
 const ZEROES_BYTES: usize = 64 << 10;
 /// Longest range of one fallocate(2). Where the kernel writes the zeroes, reads of the same device
 /// wait for the call.
 const RANGE_MOST: u64 = 32 << 20;
+
+/// Whether a file or folder is in memory, and gone at the next start of the machine.
+pub fn is_in_memory(path: &Path) -> bool {
+    rustix::fs::statfs(path).is_ok_and(|s| [TMPFS_MAGIC, RAMFS_MAGIC].contains(&s.f_type))
+}
 
 /// An open file or block device.
 #[derive(Debug)]

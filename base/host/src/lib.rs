@@ -22,7 +22,7 @@ mod whole;
 pub use direct::reserve_bounce;
 pub use error::{HostError, cannot};
 pub use escapes::{quoted, unescaped};
-pub use file::{FileDevice, OpenFile, device_error};
+pub use file::{FileDevice, OpenFile, device_error, is_in_memory};
 pub use opened::Opened;
 pub use users::Users;
 pub use whole::{part_of, remove_parts, write_whole, write_whole_through};

@@ -4,9 +4,9 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use crate::host::{self, Loop, Mount, run, seekless};
 use crate::need;
@@ -193,14 +193,70 @@ fn what_cannot_be_adopted_is_left_as_it_was() {
     same(&before, &system.all(), "units cannot be written");
 }
 
+#[test]
+fn of_two_adoptions_at_once_one_is_refused() {
+    let system = System::new("twice");
+    let before = system.all();
+    let names = ["a", "b"].map(|end| format!("{}_{end}", system.name));
+    let adopting = names.each_ref().map(|name| {
+        let args = ["adopt", "disk.img", "--name", name, "--area", name];
+        let mut command = system.command(&args);
+        command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+    });
+    let ended = adopting.map(|child| child.wait_with_output().unwrap());
+    let done = ended.iter().filter(|output| output.status.success()).count();
+    assert_eq!(done, 1, "{ended:?}");
+    let refused = ended.iter().find(|output| !output.status.success()).unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(said.contains("adopted already"), "{said}");
+    host::succeeds(&mut system.command(&["release", "disk.img"]));
+    same(&before, &system.all(), "released");
+}
+
+/// The unit would replace the other mount, and a release would take it away.
+#[test]
+fn a_directory_of_another_mount_is_refused() {
+    let system = System::new("taken").booted();
+    let mnt = system.path("mnt");
+    let adopt = ["--area", "area", "--mount", mnt.to_str().unwrap()];
+    let line = format!("UUID=x-none {} ext4", mnt.display());
+    fs::write(system.path("root/etc/fstab"), &line).unwrap();
+    let before = system.all();
+    host::refused(&mut system.adopt(&adopt), &["another line", &line]);
+    same(&before, &system.all(), "another line");
+    need!("a mount of another file system", host::root());
+    fs::write(system.path("root/etc/fstab"), "# none").unwrap();
+    let before = system.all();
+    run(["mount", "-t", "tmpfs", "none", mnt.to_str().unwrap()]);
+    let mount = Mount::at(&mnt);
+    fs::write(mnt.join("file"), b"mine").unwrap();
+    host::refused(&mut system.adopt(&adopt), &["is a mount already", "unmount"]);
+    assert_eq!(fs::read(mnt.join("file")).unwrap(), b"mine");
+    drop(mount);
+    same(&before, &system.all(), "another mount");
+}
+
+#[test]
+fn an_area_in_memory_is_refused() {
+    let mounts = fs::read_to_string("/proc/mounts").unwrap();
+    let is_there = mounts.lines().any(|line| line.contains(" /dev/shm tmpfs "));
+    need!("an area in memory", (!is_there).then(|| "no tmpfs at /dev/shm".to_owned()));
+    let system = System::new("memory");
+    let area = format!("/dev/shm/{}.area", system.name);
+    let mut adopt = seekless();
+    adopt.args(["adopt", "disk.img", "--name", &system.name, "--area", &area, "--dry-run"]);
+    let said = host::refused(adopt.current_dir(system.dir.path()), &[&area, "in memory"]);
+    assert!(said.contains("a file on a disk"), "{said}");
+}
+
 /// A link to a device, as udev makes it.
 struct ById(PathBuf);
 
 impl ById {
-    fn new(device: &str) -> Self {
+    fn new(device: &str, test: &str) -> Self {
         fs::create_dir_all("/dev/disk/by-id").unwrap();
         // No other name of the device comes first.
-        let link = format!("/dev/disk/by-id/0-seekless-test-{}", std::process::id());
+        let link = format!("/dev/disk/by-id/0-seekless-{test}-{}", std::process::id());
         std::os::unix::fs::symlink(device, &link).unwrap();
         Self(link.into())
     }
@@ -221,13 +277,76 @@ fn an_area_on_a_device_is_adopted_by_a_name_that_stays() {
     let blank = system.path("blank");
     File::create_new(&blank).unwrap().set_len(16 * MIB).unwrap();
     let device = Loop::attach(&blank, &[]);
-    let link = ById::new(device.device());
+    let link = ById::new(device.device(), "by-id");
     let stays = link.0.display().to_string();
     for named in [device.device(), stays.as_str()] {
         let said = host::succeeds(&mut system.adopt(&["--area", named, "--dry-run"]));
         assert!(said.contains(&format!("area    {stays}, a blank device")), "{named}: {said}");
         assert!(said.contains(&format!("AREA={stays}")), "{named}: {said}");
     }
+}
+
+/// A kernel's name, such as /dev/vdb, may be another disk's at the next start of the machine.
+#[test]
+fn a_device_without_a_name_that_stays_is_refused() {
+    let missing = host::root().or_else(|| host::programs(&["losetup", "blockdev"]));
+    need!("a device without a lasting name", missing.or_else(|| host::loop_mounts("ext4")));
+    let system = System::new("no_name");
+    fs::write(system.path("root/etc/fstab"), "# none").unwrap();
+    let disk = system.path("disk");
+    File::create_new(&disk).unwrap().set_len(64 * MIB).unwrap();
+    let device = Loop::attach(&disk, &[]);
+    let before = system.all();
+    let words = [device.device(), "no name that stays", "serial number", "partition"];
+    let adopt = ["adopt", device.device(), "--name", &system.name, "--area", "area"];
+    host::refused(&mut system.command(&adopt), &words);
+    host::refused(&mut system.adopt(&["--area", device.device()]), &words);
+    same(&before, &system.all(), "refused");
+    let link = ById::new(device.device(), "no-name");
+    let said = host::succeeds(system.command(&adopt).arg("--dry-run"));
+    assert!(said.contains(&format!("BACKING={}", link.0.display())), "{said}");
+}
+
+#[test]
+fn a_disk_is_released_when_the_device_of_its_area_is_gone() {
+    let missing = host::root().or_else(|| host::programs(&["losetup", "blockdev"]));
+    need!("an area on a device", missing.or_else(|| host::loop_mounts("ext4")));
+    let system = System::new("area_gone");
+    let before = system.all();
+    let blank = system.path("blank");
+    File::create_new(&blank).unwrap().set_len(16 * MIB).unwrap();
+    let device = Loop::attach(&blank, &[]);
+    let link = ById::new(device.device(), "area-gone");
+    host::succeeds(&mut system.adopt(&["--area", device.device()]));
+    drop(link);
+    device.detach();
+    host::succeeds(&mut system.command(&["release", &system.name]));
+    same(&before, &system.all(), "released without its area");
+}
+
+/// A power cut came when the first MiB of the device was blank, and the last MiB was not.
+#[test]
+fn a_release_that_ended_while_the_area_was_blanked_is_repeated() {
+    let missing = host::root().or_else(|| host::programs(&["losetup", "blockdev"]));
+    need!("an area on a device", missing.or_else(|| host::loop_mounts("ext4")));
+    let system = System::new("half_blank");
+    let before = system.all();
+    let blank = system.path("blank");
+    File::create_new(&blank).unwrap().set_len(16 * MIB).unwrap();
+    let device = Loop::attach(&blank, &[]);
+    let link = ById::new(device.device(), "half-blank");
+    host::succeeds(&mut system.adopt(&["--area", device.device()]));
+    let area = File::options().write(true).open(device.device()).unwrap();
+    area.write_all_at(&vec![0; MIB as usize], 0).unwrap();
+    area.sync_all().unwrap();
+    drop(area);
+    let mark = system.path(&format!("root/etc/seekless/{}.area-goes", system.name));
+    fs::write(&mark, "").unwrap();
+    host::succeeds(&mut system.command(&["release", &system.name]));
+    same(&before, &system.all(), "released");
+    drop(link);
+    device.detach();
+    assert!(fs::read(&blank).unwrap()[15 * MIB as usize..].iter().all(|b| *b == 0), "the end");
 }
 
 fn missing() -> Option<String> {
@@ -267,6 +386,8 @@ fn an_adopted_disk_is_served_and_a_released_one_is_as_it_was() {
     let open = File::open(mnt.join("file")).unwrap();
     let said = host::refused(&mut system.command(&["release", "disk.img"]), &[]);
     assert!(said.contains("systemctl stop") && said.contains("busy"), "{said}");
+    let user = format!("process {} ", std::process::id());
+    assert!(said.contains("is mounted at") && said.contains(&user), "{said}");
     assert_eq!(fs::read(mnt.join("file")).unwrap(), b"through seekless", "it is still served");
     drop(open);
     host::succeeds(&mut system.command(&["release", "disk.img"]));

@@ -52,7 +52,8 @@ impl Debian {
         let release = system.lines().find_map(|l| l.strip_prefix("VERSION_CODENAME="));
         let release = release.filter(|_| system.contains("\nID=debian"));
         let release = release.ok_or("this host is no Debian, for which the package is built")?;
-        let dir = tempfile::tempdir().unwrap();
+        // Not in memory, as /tmp may be: an area must outlive the machine.
+        let dir = tempfile::tempdir_in("/var/tmp").unwrap();
         let tree = dir.path().join("tree");
         let packages = "--include=systemd,systemd-sysv,dbus,udev,kmod,e2fsprogs";
         let args = ["debootstrap", "--variant=minbase", packages, release, tree.to_str().unwrap()];
@@ -226,6 +227,9 @@ fn the_package_adopts_a_disk_that_stands_after_a_restart_and_is_released() {
     // Used, and restarted.
     debian.run(&format!("{adopt} --mount /srv/data"));
     debian.run("findmnt /srv/data");
+    let (removed, said) = debian.attempt("dpkg -r seekless");
+    assert!(!removed && said.contains("run: seekless release disk"), "{said}");
+    debian.run("test -x /usr/bin/seekless && dpkg -i /opt/seekless.deb && findmnt /srv/data");
     debian.run("cp -r /usr/share/doc /srv/data && sync -f /srv/data");
     debian.run("seekless volume mode writeback /srv/disk.img");
     debian.run("head -c 20M /dev/urandom >/srv/data/noise && sync -f /srv/data");

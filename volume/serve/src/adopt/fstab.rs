@@ -98,6 +98,21 @@ pub(super) fn lines_of(root: &Path, backing: &Path) -> Result<Vec<Entry>, AdoptE
     Ok(found)
 }
 
+/// The lines that mount on this directory, of any disk.
+pub(super) fn lines_at(root: &Path, dir: &Path) -> Result<Vec<String>, AdoptError> {
+    // A file system that hangs may be mounted there, so only the folder above is looked at. A link
+    // leads elsewhere in another system.
+    let above = |at: &Path| at.parent().and_then(|above| above.canonicalize().ok());
+    let found = |at: &Path| Some(above(at)?.join(at.file_name()?));
+    let same = |at: &Path| {
+        at == dir || root == Path::new("/") && found(at).is_some_and(|found| found == dir)
+    };
+    let text = read(root)?;
+    let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
+    let lines = lines.filter(|line| entry(line).is_some_and(|e| same(&e.dir)));
+    Ok(lines.map(ToOwned::to_owned).collect())
+}
+
 /// Whether a line names its disk as the kernel does: the name may mean another disk elsewhere.
 fn has_kernels_name(line: &str) -> bool {
     let device = line.trim_start().strip_prefix("/dev/");
@@ -297,8 +312,12 @@ mod tests {
         let Entry { line: found, dir, kind, options } = &found[0];
         assert_eq!((found, dir.as_path()), (&line, Path::new("/srv/data")));
         assert_eq!((kind.as_str(), options.as_str()), ("ext4", "noatime,loop"));
+        assert_eq!(lines_at(&root, Path::new("/srv/data")).unwrap(), [line.as_str()]);
+        assert_eq!(lines_at(&root, Path::new("/")).unwrap(), ["UUID=x-none / ext4"]);
+        assert!(lines_at(&root, Path::new("/srv")).unwrap().is_empty());
         disable(&root, "disk", &line).unwrap();
         assert_eq!(lines_of(&root, &disk).unwrap(), []);
+        assert!(lines_at(&root, Path::new("/srv/data")).unwrap().is_empty());
         assert_ne!(fs::read_to_string(&fstab).unwrap(), text);
         assert!(disable(&root, "disk", &line).is_err(), "the line is off");
         // The only name that a power cut may leave.

@@ -4,6 +4,7 @@
 //! Adoption first writes a record of everything that it will make. If an adoption is interrupted,
 //! release undoes all that the record names.
 
+mod alone;
 mod fstab;
 mod record;
 mod units;
@@ -16,7 +17,7 @@ use std::path::{Path, PathBuf};
 use seekless_block::{Bytes, PAGE_BYTES, SECTOR_BYTES};
 use seekless_engine::Mode;
 use seekless_host::mounts::mounts;
-use seekless_host::{HostError, Opened, quoted, signature};
+use seekless_host::{HostError, Opened, is_in_memory, quoted, signature};
 
 use crate::area::{self, AreaPlacement, MakeOptions, Share};
 use crate::backend::{guard, identity};
@@ -24,6 +25,7 @@ use crate::builder::usual_trail;
 use crate::control::{AdministerError, Administered, state_of};
 use crate::error::ServeError;
 use crate::ublk;
+use alone::Alone;
 use record::Record;
 use units::Systemd;
 
@@ -102,6 +104,8 @@ pub struct Adoption {
     place: String,
     /// Each file to write, and its text.
     texts: Vec<(PathBuf, String)>,
+    /// From the first look to the last step.
+    _alone: Alone,
 }
 
 /// The next commands of the user; empty if everything runs.
@@ -109,38 +113,32 @@ pub type Remaining = Vec<String>;
 
 /// Looks at the disk, and plans its adoption. Writes nothing.
 pub fn plan(options: &AdoptOptions) -> Result<Adoption, AdoptError> {
+    let systemd = Systemd::of(&options.root)?;
+    // Before the disk is opened: another adoption may need it.
+    let alone = Alone::at(&options.root)?;
     let backing = absolute(&options.backing)?;
     let opened = Opened::path(&backing, false).map_err(|e| unmount_first(e, &options.backing))?;
-    let systemd = Systemd::of(&options.root)?;
     let name = options.name.clone().unwrap_or_else(|| units::name_of(&backing));
     units::check_name(&name)?;
     if let Some(known) = Record::find(&options.root, &backing, &name)? {
         let by = format!("is adopted already, as {}; `seekless release {0}` ends that", known.name);
         return Err(refused(&options.backing, by));
     }
-    let lines = fstab::lines_of(&options.root, &backing)?;
-    let entry = match &lines[..] {
-        [] => None,
-        [line] => Some(line.clone()),
-        _ => {
-            let why = format!(
-                "{} lines of /etc/fstab mount it; keep one of them, which adoption then replaces",
-                lines.len()
-            );
-            return Err(refused(&options.backing, why));
-        }
-    };
-    let (area, is_device) = place_of(&options.area, &backing)?;
-    let area = if is_device { identity::permanent_path(&area) } else { area };
+    let entry = line_of(options, &backing)?;
+    let (area, is_device) = place_of(options, &backing)?;
+    let area = if is_device { lasting(&options.area, &area)? } else { area };
     let size = match (options.size, is_device) {
         (None, false) => Some(Share::Bytes(usual_trail(Bytes(opened.bytes)))),
         (size, _) => size,
     };
-    let served = identity::permanent_path(&backing);
+    let served = if opened.dir.is_some() { backing } else { lasting(&options.backing, &backing)? };
     for option in &options.serve {
         units::check_path(Path::new(option))?;
     }
     let mount = mount_of(options, entry.as_ref(), [&served, &area, &options.program])?;
+    if let Some(mount) = &mount {
+        check_free(options, entry.as_ref(), mount, systemd.runs)?;
+    }
     let mut record = Record {
         schema: record::SCHEMA.to_owned(),
         name,
@@ -165,7 +163,31 @@ pub fn plan(options: &AdoptOptions) -> Result<Adoption, AdoptError> {
         (Some(Share::Percent(percent)), _) => format!("a new file, {percent}% of the disk"),
         (None, _) => "a new file".to_owned(),
     };
-    Ok(Adoption { record, size, systemd, disk, place, texts })
+    Ok(Adoption { record, size, systemd, disk, place, texts, _alone: alone })
+}
+
+/// The line of /etc/fstab that mounts the disk, if any.
+fn line_of(options: &AdoptOptions, backing: &Path) -> Result<Option<fstab::Entry>, AdoptError> {
+    let mut lines = fstab::lines_of(&options.root, backing)?;
+    if lines.len() > 1 {
+        let why = format!(
+            "{} lines of /etc/fstab mount it; keep one of them, which adoption then replaces",
+            lines.len()
+        );
+        return Err(refused(&options.backing, why));
+    }
+    Ok(lines.pop())
+}
+
+/// The name of a device that stays when disks change places. Without such a name, the units could
+/// serve another disk after the next start of the machine.
+fn lasting(given: &Path, device: &Path) -> Result<PathBuf, AdoptError> {
+    let name = identity::permanent_path(device);
+    if name == device {
+        let why = "has no name that stays when disks change places (in /dev/disk/by-id or /dev/disk/by-partuuid); give the disk a serial number, or name a partition of it";
+        return Err(refused(given, why));
+    }
+    Ok(name)
 }
 
 /// The mount that the units will make; refused over files that the server needs. Without a mount,
@@ -188,6 +210,29 @@ fn mount_of(
     let mount = units::Mounted::at(&dir, entry)?;
     needed.iter().try_for_each(|path| units::check_needed(path, &mount))?;
     Ok(Some(mount))
+}
+
+/// Refuses a directory that another mount has, now or by a line of /etc/fstab: the unit would replace
+/// this mount, and a release would take it away.
+fn check_free(
+    options: &AdoptOptions,
+    entry: Option<&fstab::Entry>,
+    mount: &units::Mounted,
+    systemd_runs: bool,
+) -> Result<(), AdoptError> {
+    let dir = &mount.dir;
+    // The mounts of a system that does not run are not known.
+    if systemd_runs && mounts().unwrap_or_default().iter().any(|m| m.point == *dir) {
+        return Err(refused(dir, "is a mount already; unmount it, or name another directory"));
+    }
+    let own = entry.map(|entry| &entry.line);
+    let other = fstab::lines_at(&options.root, dir)?.into_iter().find(|line| Some(line) != own);
+    other.map_or(Ok(()), |line| {
+        let why = format!(
+            "is the directory of another line of /etc/fstab; remove the line '{line}', or name another directory"
+        );
+        Err(refused(dir, why))
+    })
 }
 
 impl Adoption {
@@ -309,6 +354,7 @@ pub fn plan_release(what: &Path, root: &Path) -> Result<String, AdoptError> {
 /// removes the area and the units, and restores /etc/fstab. Returns the disk.
 pub fn release(what: &Path, root: &Path) -> Result<PathBuf, AdoptError> {
     let systemd = Systemd::of(root)?;
+    let _alone = Alone::at(root)?;
     if let Some((record, _)) = Record::begun(root, what) {
         record.end(root)?;
         return Ok(record.backing);
@@ -325,7 +371,7 @@ fn undo(record: &Record, systemd: &Systemd) -> Result<(), AdoptError> {
         systemd.stop(record)?;
     }
     if record.is_area_made(root) {
-        bring_home(record)?;
+        bring_home(record, record.does_area_go(root))?;
     }
     record.remove_units(root)?;
     // systemd leaves it when the server stops; it goes with the next start of the machine anyway.
@@ -334,6 +380,9 @@ fn undo(record: &Record, systemd: &Systemd) -> Result<(), AdoptError> {
         fstab::restore(root, &record.name)?;
     }
     if record.is_area_made(root) {
+        if record.area_is_device {
+            record.area_goes(root)?;
+        }
         record.remove_area()?;
     }
     if systemd.runs {
@@ -342,10 +391,11 @@ fn undo(record: &Record, systemd: &Systemd) -> Result<(), AdoptError> {
     record.end(root)
 }
 
-/// Writes all data home, and ends a server that is left.
-fn bring_home(record: &Record) -> Result<(), AdoptError> {
+/// Writes all data home, and ends a server that is left. If `area_goes`, an earlier release has done
+/// so, and may have removed the area in part.
+fn bring_home(record: &Record, area_goes: bool) -> Result<(), AdoptError> {
     let Record { backing, area, .. } = record;
-    if record.has_area()? {
+    if !area_goes && record.has_area()? {
         let volume = Administered::reach(backing, Some(area), false)?;
         return match volume.detach(false, &mut |_| {}) {
             Ok(_) => Ok(()),
@@ -357,8 +407,10 @@ fn bring_home(record: &Record) -> Result<(), AdoptError> {
     }
     // Without the area, home is complete unless its guard says otherwise.
     let opened = Opened::path(backing, true)?;
+    ublk::ensure_no_device_waits(backing)?;
     let mut first = vec![0; PAGE_BYTES as usize];
-    let read = rustix::io::pread(&opened.fd, &mut first, 0).unwrap_or(0);
+    let read = rustix::io::pread(&opened.fd, &mut first, 0)
+        .map_err(|e| file(backing, "read its first page")(e.into()))?;
     let page = first.as_slice().try_into().ok().filter(|_| read == first.len());
     if page.and_then(guard::of_page).is_some() {
         let why = format!(
@@ -393,7 +445,8 @@ fn words(path: &Path, opened: &Opened) -> Result<String, AdoptError> {
 }
 
 /// The place of the area, and whether it is a device.
-fn place_of(area: &Path, backing: &Path) -> Result<(PathBuf, bool), AdoptError> {
+fn place_of(options: &AdoptOptions, backing: &Path) -> Result<(PathBuf, bool), AdoptError> {
+    let area = &options.area;
     let folder = area.parent().filter(|p| !p.as_os_str().is_empty() && !p.exists());
     let place = match (folder, area.file_name()) {
         // One folder may be missing, such as /var/lib/seekless at first.
@@ -401,7 +454,15 @@ fn place_of(area: &Path, backing: &Path) -> Result<(PathBuf, bool), AdoptError> 
         _ => absolute_new(area)?,
     };
     match place.metadata() {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok((place, false)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            let folder = place.ancestors().skip(1).find(|folder| folder.exists());
+            // Another system has its own file systems in memory.
+            if options.root == Path::new("/") && folder.is_some_and(is_in_memory) {
+                let why = "would be in memory, and gone at the next start of the machine; name a file on a disk, or a blank device";
+                return Err(refused(area, why));
+            }
+            Ok((place, false))
+        }
         Err(e) => Err(file(area, "look at the place of the area")(e)),
         Ok(_) if place == backing => {
             Err(refused(area, "is the disk itself; name another file or device for the area"))

@@ -1,11 +1,12 @@
 //! The record of an adoption: all that it made, in `/etc/seekless/NAME.adopted.json`.
 
+use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, symlink};
 use std::path::{Path, PathBuf};
 
-use seekless_host::Opened;
+use seekless_host::{HostError, Opened};
 use serde::{Deserialize, Serialize};
 
 use super::units::{self, Mounted, below};
@@ -17,6 +18,9 @@ const FOLDER: &str = "/etc/seekless";
 const ENDING: &str = ".adopted.json";
 /// Beside the record from when the area is made: until then, its path belongs to others.
 const MADE: &str = ".area-made";
+/// Beside the record from when all data is at home and the area is removed: a power cut may leave
+/// half an area, which nobody can read.
+const GOES: &str = ".area-goes";
 
 /// All that an adoption makes. Paths are those of the running system, without `--root`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -93,10 +97,9 @@ impl Record {
         let dirs = self.dirs.iter().map(|dir| (below(root, dir), 0o755)).chain(area_dir);
         for (dir, mode) in dirs {
             match DirBuilder::new().mode(mode).create(&dir) {
-                Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
-                    return Err(file(&dir, "make the folder")(e));
-                }
-                _ => {}
+                Ok(()) => sync_folders([dir.as_path()])?,
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(e) => return Err(file(&dir, "make the folder")(e)),
             }
         }
         Ok(())
@@ -120,44 +123,66 @@ impl Record {
         for (link, to) in &self.links {
             let link = below(root, link);
             symlink(to, &link).map_err(file(&link, "make the link"))?;
+            sync_folders([link.as_path()])?;
         }
         Ok(())
     }
 
     /// Removes the units and their links, as far as they exist.
     pub(super) fn remove_units(&self, root: &Path) -> Result<(), AdoptError> {
-        for path in self.links.iter().map(|l| &l.0).chain(&self.files) {
-            remove(&below(root, path))?;
+        let made = self.links.iter().map(|l| &l.0).chain(&self.files);
+        let made: Vec<PathBuf> = made.map(|path| below(root, path)).collect();
+        for path in &made {
+            remove(path)?;
             // A power cut may have left it.
-            remove(&part_of(&below(root, path)))?;
+            remove(&part_of(path))?;
         }
-        Ok(())
+        // Before the area: units without an area could keep the machine from starting.
+        sync_folders(made.iter().map(PathBuf::as_path))
     }
 
     /// Notes that the area is this adoption's.
     pub(super) fn area_is_made(&self, root: &Path) -> Result<(), AdoptError> {
-        write_new(&self.mark(root), "")
+        write_new(&self.mark(root, MADE), "")
     }
 
     pub(super) fn is_area_made(&self, root: &Path) -> bool {
-        self.mark(root).exists()
+        self.mark(root, MADE).exists()
     }
 
-    fn mark(&self, root: &Path) -> PathBuf {
-        below(root, Path::new(FOLDER)).join(format!("{}{MADE}", self.name))
+    /// Notes that the area is not needed any more. The units must be gone: a server could write to the
+    /// area again.
+    pub(super) fn area_goes(&self, root: &Path) -> Result<(), AdoptError> {
+        if self.does_area_go(root) { Ok(()) } else { write_new(&self.mark(root, GOES), "") }
     }
 
-    /// False once [`Self::remove_area`] has done its work: a device is blank then.
+    pub(super) fn does_area_go(&self, root: &Path) -> bool {
+        self.mark(root, GOES).exists()
+    }
+
+    fn mark(&self, root: &Path, ending: &str) -> PathBuf {
+        below(root, Path::new(FOLDER)).join(format!("{}{ending}", self.name))
+    }
+
+    /// False if the area is lost, and once [`Self::remove_area`] has done its work: a device is
+    /// blank then.
     pub(super) fn has_area(&self) -> Result<bool, AdoptError> {
-        if !self.area_is_device {
+        if !self.area_is_device || !self.area.exists() {
             return Ok(self.area.exists());
         }
-        Ok(area::holds(&Opened::path(&self.area, true)?, &self.area)?.is_some())
+        match Opened::path(&self.area, true) {
+            // Its server has it.
+            Err(HostError::Locked { .. }) => Ok(true),
+            opened => Ok(area::holds(&opened?, &self.area)?.is_some()),
+        }
     }
 
-    /// Removes the file of the area; a device becomes blank again.
+    /// Removes the file of the area; a device becomes blank again. A lost device stays as it is.
     pub(super) fn remove_area(&self) -> Result<(), AdoptError> {
         if self.area_is_device {
+            if !self.area.exists() {
+                return Ok(());
+            }
             let opened = Opened::path(&self.area, false)?;
             area::make_blank(&opened, &self.area)?;
             return Ok(());
@@ -179,9 +204,13 @@ impl Record {
     pub(super) fn end(&self, root: &Path) -> Result<(), AdoptError> {
         // A power cut may have left it.
         remove(&part_of(&Self::path(root, &self.name)))?;
-        remove(&part_of(&self.mark(root)))?;
-        remove(&self.mark(root))?;
-        remove(&Self::path(root, &self.name))?;
+        for mark in [MADE, GOES].map(|ending| self.mark(root, ending)) {
+            remove(&part_of(&mark))?;
+            remove(&mark)?;
+        }
+        let path = Self::path(root, &self.name);
+        remove(&path)?;
+        sync_folders([path.as_path()])?;
         self.remove_dirs(root);
         Ok(())
     }
@@ -266,6 +295,17 @@ fn write_new(path: &Path, text: &str) -> Result<(), AdoptError> {
     written.and_then(|()| sync()).map_err(file(path, "write it"))
 }
 
+/// Makes new and removed names durable, in the folders that these paths are in. A folder that is gone
+/// has none.
+fn sync_folders<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Result<(), AdoptError> {
+    let folders: BTreeSet<&Path> = paths.into_iter().filter_map(Path::parent).collect();
+    for folder in folders.into_iter().filter(|folder| folder.is_dir()) {
+        let synced = File::open(folder).and_then(|folder| folder.sync_all());
+        synced.map_err(file(folder, "make its changes durable"))?;
+    }
+    Ok(())
+}
+
 /// The name of a file that is not whole yet.
 fn part_of(path: &Path) -> PathBuf {
     let mut part = path.as_os_str().to_owned();
@@ -318,7 +358,11 @@ mod tests {
         // After the record got its name.
         record.begin(&root).unwrap();
         fs::copy(&path, part_of(&path)).unwrap();
-        fs::write(part_of(&record.mark(&root)), "").unwrap();
+        fs::write(part_of(&record.mark(&root, MADE)), "").unwrap();
+        record.area_goes(&root).unwrap();
+        record.area_goes(&root).unwrap();
+        assert!(record.does_area_go(&root) && !record.is_area_made(&root));
+        fs::write(part_of(&record.mark(&root, GOES)), "").unwrap();
         assert!(Record::begun(&root, what).is_none());
         record.end(&root).unwrap();
         assert_eq!(fs::read_dir(&root).unwrap().count(), 0);
@@ -332,6 +376,23 @@ mod tests {
         begun.end(&root).unwrap();
         assert_eq!(fs::read_dir(&root).unwrap().count(), 0);
         fs::remove_dir(&root).unwrap();
+    }
+
+    #[test]
+    fn a_folder_that_is_gone_has_no_names_to_make_durable() {
+        let dir = std::env::temp_dir();
+        sync_folders([dir.join("a").as_path(), dir.join("b").as_path()]).unwrap();
+        sync_folders([dir.join("seekless-absent/a").as_path()]).unwrap();
+    }
+
+    #[test]
+    fn a_device_that_is_lost_holds_no_area() {
+        for area_is_device in [true, false] {
+            let area = PathBuf::from("/dev/seekless-absent");
+            let record = Record { area_is_device, area, ..Record::default() };
+            assert!(!record.has_area().unwrap());
+            record.remove_area().unwrap();
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
-use seekless_host::quoted;
+use seekless_host::{Users, quoted};
 use serde::{Deserialize, Serialize};
 
 use super::fstab::Entry;
@@ -17,6 +17,7 @@ const UNITS: &str = "/etc/systemd/system";
 /// The targets that start a volume: the folder of their links, and the words in a unit.
 const USUAL: (&str, &str) = ("multi-user.target.wants", "WantedBy=multi-user.target");
 const LOCAL: (&str, &str) = ("local-fs.target.requires", "RequiredBy=local-fs.target");
+const LOCAL_OR_NONE: (&str, &str) = ("local-fs.target.wants", "WantedBy=local-fs.target");
 /// Names in the templates, which the units of an adoption replace.
 const PROGRAM: &str = "/usr/local/bin/seekless";
 const AREA: &str = "--area-dir ${STATE_DIRECTORY}";
@@ -40,7 +41,7 @@ pub(super) struct Mounted {
     pub(super) unit: String,
     kind: Option<String>,
     options: Option<String>,
-    /// The machine does not start without this mount.
+    /// Its line of /etc/fstab keeps the machine from starting without this mount.
     #[serde(default)]
     required: bool,
 }
@@ -74,9 +75,14 @@ impl Mounted {
         Ok(Self { dir: dir.to_owned(), unit, kind, options, required })
     }
 
-    /// The target that starts the mount, and how: as the line of /etc/fstab says.
-    fn start(&self) -> (&'static str, &'static str) {
-        if self.required { LOCAL } else { USUAL }
+    /// The target that starts the mount, and how: as the line of /etc/fstab says. An area on a device
+    /// of its own may die alone, and then the machine starts without the mount.
+    fn start(&self, area_is_device: bool) -> (&'static str, &'static str) {
+        match (self.required, area_is_device) {
+            (true, false) => LOCAL,
+            (true, true) => LOCAL_OR_NONE,
+            (false, _) => USUAL,
+        }
     }
 }
 
@@ -165,7 +171,7 @@ fn needs(record: &Record, program: &Path) -> String {
 pub(super) fn wanted(record: &Record) -> (PathBuf, PathBuf) {
     let unit = top(record);
     let units = Path::new(UNITS);
-    let (folder, _) = record.mount.as_ref().map_or(USUAL, Mounted::start);
+    let (folder, _) = record.mount.as_ref().map_or(USUAL, |m| m.start(record.area_is_device));
     (units.join(folder).join(&unit), units.join(&unit))
 }
 
@@ -233,7 +239,7 @@ fn mount_unit(record: &Record, mount: &Mounted) -> String {
         "[Unit]\nDescription=seekless: {name} at {dir}\n{needs}={device}\nAfter={device}\n\n[Mount]\nWhat=/run/seekless/{name}/device\nWhere={dir}\n{}{}\n[Install]\n{}\n",
         option("Type", &mount.kind),
         option("Options", &mount.options),
-        mount.start().1,
+        mount.start(record.area_is_device).1,
         name = record.name,
         dir = mount.dir.display(),
     )
@@ -310,7 +316,7 @@ impl Systemd {
     pub(super) fn stop(&self, record: &Record) -> Result<(), AdoptError> {
         for unit in stops(record) {
             if self.at(&Path::new(UNITS).join(&unit)).exists() {
-                Self::call(&["stop", &unit])?;
+                Self::call(&["stop", &unit]).map_err(|e| name_users(e, &record.name))?;
             }
         }
         Ok(())
@@ -325,6 +331,17 @@ impl Systemd {
         let said = String::from_utf8_lossy(&output.stderr);
         let said = said.trim().replace('\n', "; ");
         Err(AdoptError::Systemd { command: format!("systemctl {}", args.join(" ")), said })
+    }
+}
+
+/// Adds the users of the served disk to an error of systemd, which does not name them.
+fn name_users(error: AdoptError, name: &str) -> AdoptError {
+    let users = Users::of_file(&run_of(name).join("device"));
+    match error {
+        AdoptError::Systemd { command, said } if !users.is_empty() => {
+            AdoptError::Systemd { command, said: format!("{said}. In use: {users}") }
+        }
+        other => other,
     }
 }
 
@@ -398,12 +415,19 @@ mod tests {
             kind: "ext4".to_owned(),
             options: options.to_owned(),
         };
-        for (entry, folder, words) in [
-            (None, "multi-user.target.wants", "WantedBy=multi-user.target"),
-            (Some(entry("nofail")), "multi-user.target.wants", "WantedBy=multi-user.target"),
-            (Some(entry("noatime")), "local-fs.target.requires", "RequiredBy=local-fs.target"),
+        let usual = ("multi-user.target.wants", "WantedBy=multi-user.target");
+        let required = ("local-fs.target.requires", "RequiredBy=local-fs.target");
+        // The device of the area may be gone when the machine starts.
+        let wanted_early = ("local-fs.target.wants", "WantedBy=local-fs.target");
+        for (entry, area_is_device, (folder, words)) in [
+            (None, false, usual),
+            (None, true, usual),
+            (Some(entry("nofail")), false, usual),
+            (Some(entry("nofail")), true, usual),
+            (Some(entry("noatime")), false, required),
+            (Some(entry("noatime")), true, wanted_early),
         ] {
-            let mut record = adopted(Some(3));
+            let mut record = Record { area_is_device, ..adopted(Some(3)) };
             record.mount = Some(Mounted::at(Path::new("/srv/data"), entry.as_ref()).unwrap());
             let link = Path::new(UNITS).join(folder).join("srv-data.mount");
             assert_eq!(wanted(&record).0, link);

@@ -112,7 +112,9 @@ pub(crate) fn permanent_path(path: &Path) -> PathBuf {
         names.sort();
         // Other characters mean something else in a unit of systemd.
         let fits = |c: char| c.is_ascii_alphanumeric() || "/._-+:@,=".contains(c);
-        let plain = |p: &PathBuf| p.to_str().is_some_and(|p| p.chars().all(fits));
+        // This name is part of the content: a guard hides it, and the served disk has it too.
+        let content = |p: &str| p.contains("/lvm-pv-uuid-");
+        let plain = |p: &PathBuf| p.to_str().is_some_and(|p| p.chars().all(fits) && !content(p));
         let same = |p: &PathBuf| plain(p) && p.canonicalize().is_ok_and(|p| p == path);
         if let Some(name) = names.into_iter().find(same) {
             return name;
