@@ -357,7 +357,7 @@ impl Engine {
     }
 
     /// Records and copies written since the last flush of the area may be missing there. The host
-    /// reports this once, to whoever flushes.
+    /// reports this once, to the next flush.
     pub(crate) fn area_flush_failed(&mut self) {
         self.sync.area_failures += 1;
         self.sync.log_dirty = true;
