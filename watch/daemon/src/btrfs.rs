@@ -38,6 +38,9 @@ const LEVELS: u8 = 8;
 /// Most leaves of a group that hold nothing but extents of one file. Those of a large file are read
 /// with the file.
 const EXTENTS_MOST: usize = 8;
+/// Most leaves of a group that hold nothing but parts of one inode, for each kind of part. A program
+/// that wants one name of a large directory reads one of its leaves.
+const PARTS_MOST: usize = 64;
 
 /// Inodes of a group, which jobs have as a page.
 const GROUP: u64 = 16;
@@ -88,12 +91,15 @@ impl Leaves {
         let (start, end) = (start_of(group), start_of(group.saturating_add(1)));
         let first = self.order.partition_point(|l| l.0 <= start).saturating_sub(1);
         let rest = self.order.get(first..).unwrap_or_default().iter().enumerate();
-        let mut extents = 0;
+        // By kind.
+        let mut parts = [0_usize; 1 << u8::BITS];
         rest.take_while(move |&(i, _)| i == 0 || self.key(first + i + 1) <= end)
             .filter(move |&(i, (key, _))| {
-                let only = key.1 == EXTENT && self.key(first + i + 1).0 == key.0;
-                extents += usize::from(only);
-                !only || extents <= EXTENTS_MOST
+                let is_part = self.key(first + i + 1).0 == key.0;
+                let known = &mut parts[usize::from(key.1)];
+                *known += usize::from(is_part);
+                let most = if key.1 == EXTENT { EXTENTS_MOST } else { PARTS_MOST };
+                !is_part || *known <= most
             })
             .map(|(_, &(key, address))| (address, key))
     }

@@ -291,7 +291,7 @@ impl Filesystem {
             self.nodes.iter_mut().for_each(Nodes::clear);
             return false;
         }
-        let at_work = self.watcher.is_at_work(SimTime(now));
+        let at_work = self.watcher.is_at_work(SimTime(now)) && self.watcher.may_fetch();
         loop {
             if self.tasks() >= TASKS || self.disk.reads_under_way() >= DEPTH {
                 return true;
@@ -303,7 +303,7 @@ impl Filesystem {
             let order = if more { self.watcher.next_order(SimTime(now), files) } else { None };
             match order {
                 Some(order) => self.send(now, order, fetcher),
-                None if leaves > 0 && at_work => self.send_leaf(fetcher),
+                None if leaves > 0 && at_work => self.send_leaf(now, fetcher),
                 None => break,
             }
         }
@@ -338,8 +338,11 @@ impl Filesystem {
         }
     }
 
-    fn send_leaf(&mut self, fetcher: &Fetcher) {
-        let Some((group, key)) = self.nodes.as_mut().and_then(Nodes::next_leaf) else { return };
+    fn send_leaf(&mut self, now: u64, fetcher: &Fetcher) {
+        let watcher = &self.watcher;
+        let is_at_work = |group| watcher.is_group_at_work(group, SimTime(now));
+        let next = self.nodes.as_mut().and_then(|n| n.next_leaf(is_at_work));
+        let Some((group, key)) = next else { return };
         if let Some(&user) = self.users.get(&group) {
             let task = Task::Leaf(Arc::clone(&self.target), user, key);
             fetcher.send(task, &self.under_way);

@@ -100,13 +100,18 @@ impl Nodes {
         (self.waiting.len(), self.waiting.len() < LEAVES_MOST)
     }
 
-    /// The next leaf in the order of addresses: the process group, and the first key.
-    pub(crate) fn next_leaf(&mut self) -> Option<(u32, Key)> {
-        let next = self.waiting.range(self.arm..).next().or_else(|| self.waiting.iter().next());
-        let (&address, &leaf) = next?;
-        self.waiting.remove(&address);
-        self.arm = address.saturating_add(1);
-        Some(leaf)
+    /// The next leaf in the order of addresses: the process group, and the first key. Leaves of
+    /// groups that are idle or have ended are forgotten.
+    pub(crate) fn next_leaf(&mut self, is_at_work: impl Fn(u32) -> bool) -> Option<(u32, Key)> {
+        loop {
+            let next = self.waiting.range(self.arm..).next().or_else(|| self.waiting.iter().next());
+            let (&address, &leaf) = next?;
+            self.waiting.remove(&address);
+            if is_at_work(leaf.0) {
+                self.arm = address.saturating_add(1);
+                return Some(leaf);
+            }
+        }
     }
 
     /// Nothing is read ahead now.
@@ -224,5 +229,21 @@ impl Filesystem {
             nodes.unknown.clear();
             nodes.wanted = false;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leaves_of_idle_groups_are_not_read() {
+        let mut nodes = Nodes::new(5);
+        let key = |inode| (inode, 1, 0);
+        nodes.waiting = (1..=6_u64).map(|n| (n << 20, (u32::from(n % 2 == 1), key(n)))).collect();
+        let mut next = || nodes.next_leaf(|group| group == 1);
+        assert_eq!([next(), next()], [Some((1, key(1))), Some((1, key(3)))]);
+        assert_eq!([next(), next()], [Some((1, key(5))), None]);
+        assert_eq!(nodes.waiting(), (0, true));
     }
 }

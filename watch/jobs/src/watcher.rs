@@ -287,6 +287,16 @@ impl Watcher {
         self.runs.values().any(|r| between(r.last, now) < IDLE)
     }
 
+    /// True while the run of this group is not idle.
+    pub fn is_group_at_work(&self, group: u32, now: SimTime) -> bool {
+        self.runs.get(&group).is_some_and(|r| between(r.last, now) < IDLE)
+    }
+
+    /// False while nothing may be fetched: in a dry run, and where memory is short.
+    pub const fn may_fetch(&self) -> bool {
+        self.limits.act && self.limits.pages_ahead > 0
+    }
+
     /// True while a run goes on.
     pub fn is_busy(&self) -> bool {
         !self.runs.is_empty()

@@ -598,7 +598,13 @@ fn nothing_is_fetched_for_a_run_that_is_idle() {
     assert!(world.watcher.next_order(SimTime(world.now), true).is_some());
     world.now += IDLE.0;
     assert_eq!(world.watcher.next_order(SimTime(world.now), true), None);
+    assert!(!world.watcher.is_group_at_work(DU.group, SimTime(world.now)));
     world.uses(DU, &job[300..301]);
+    assert!(world.watcher.is_group_at_work(DU.group, SimTime(world.now)));
+    world.watcher.limit(Limits { pages_ahead: 0, ..Limits::default() });
+    assert!(!world.watcher.may_fetch(), "what the driver keeps back waits, too");
+    world.watcher.limit(Limits::default());
+    assert!(world.watcher.may_fetch());
     assert!(world.watcher.next_order(SimTime(world.now), true).is_some(), "it goes on");
 }
 
