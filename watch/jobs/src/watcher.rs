@@ -619,15 +619,16 @@ impl Watcher {
     }
 
     /// Drops jobs until the rest fits, those that ran longest ago first. Jobs that ran once have a
-    /// share: beyond it, they go first, and within it, the others do. So a new job is learned in any
-    /// case.
+    /// quarter of the jobs and of the pieces: beyond it, they go first, and within it, the others do.
+    /// So a new job is learned in any case.
     fn evict(&mut self) {
         while !self.fits() {
             let chased =
                 |id| self.runs.values().any(|r| r.chase.as_ref().is_some_and(|c| c.job == id));
             let free = self.jobs.iter().enumerate().filter(|(_, j)| !chased(j.id));
-            let once = self.jobs.iter().filter(|j| j.runs <= 1).count();
-            let many = once > JOBS_MOST / 4;
+            let once = || self.jobs.iter().filter(|j| j.runs <= 1);
+            let pieces = once().map(|j| j.pieces.len()).sum::<usize>();
+            let many = once().count() > JOBS_MOST / 4 || pieces > PIECES_ALL / 4;
             let rank = |j: &Job| ((j.runs > 1) == many, j.last_used, j.id);
             let Some((i, _)) = free.min_by_key(|(_, j)| rank(j)) else { return };
             self.jobs.remove(i);

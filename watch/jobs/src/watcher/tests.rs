@@ -549,6 +549,21 @@ fn what_is_read_once_is_evicted_before_what_is_read_daily() {
 }
 
 #[test]
+fn large_scans_that_ran_once_evict_no_nightly_job() {
+    let big = |id: u32, runs: u32, last_used: u64| {
+        let piece = |chunk| Piece::new(PieceId { file: id.into(), chunk }, 1);
+        let mut job = Job::new(id, id.into(), (0..1 << 17).map(piece).collect());
+        (job.runs, job.last_used) = (runs, last_used);
+        job
+    };
+    let mut watcher = Watcher::default();
+    let once = [big(3, 1, 12), big(4, 1, 13), big(5, 1, 14)];
+    watcher.set_jobs([big(1, 100, 10), big(2, 100, 11)].into_iter().chain(once).collect());
+    watcher.evict();
+    assert_eq!(watcher.jobs().iter().map(|j| j.id).collect::<Vec<_>>(), [1, 2, 4, 5]);
+}
+
+#[test]
 fn pages_that_the_kernel_drops_before_their_use_are_in_vain() {
     let mut world = World::new();
     let job = metadata(2000, 30);
