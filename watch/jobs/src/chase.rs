@@ -188,7 +188,9 @@ impl Chase {
         self.uses_files |= !place.is_metadata();
         let before = self.at;
         self.advance(position, place.is_metadata());
-        if self.at > before && !(place.is_metadata() && self.uses_files) {
+        // Metadata serve many files: near the exit, they say little about a program that uses files.
+        let far = self.fence.is_some_and(|f| self.at > f + NEAR);
+        if self.at > before && (far || !(place.is_metadata() && self.uses_files)) {
             self.cross(job);
         }
         if !place.is_metadata() && !std::mem::replace(&mut self.knows_files, true) {
@@ -489,5 +491,22 @@ mod tests {
             chase.used(&job, PieceId { file, chunk: 0 }, 1, false);
         }
         assert_eq!(chase.at, 1001, "files do");
+    }
+
+    #[test]
+    fn metadata_alone_leads_past_an_exit() {
+        let place = |n: u32| match n {
+            0..10 => PieceId { file: u64::from(n) + 1, chunk: 0 },
+            _ => PieceId { file: DEVICE, chunk: n },
+        };
+        let mut job = Job::new(1, 7, (0..1000).map(|n| Piece::new(place(n), 1)).collect());
+        job.exits = vec![(place(20), crate::job::JobPause { losses: 1, runs: 8 })];
+        let mut chase = Chase::new(1, (0, 1), true, true, true);
+        chase.fence = job.fence(0);
+        for n in 0..1000 {
+            assert_eq!(chase.fence.is_some(), n <= 20 + NEAR as u32 + CROSSED, "{n}");
+            chase.used(&job, place(n), 1, true);
+        }
+        assert_eq!(chase.fence, None);
     }
 }
