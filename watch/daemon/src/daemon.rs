@@ -211,8 +211,7 @@ impl Daemon {
         self.tell(STOPPING);
         let today = today();
         for filesystem in &mut self.filesystems {
-            filesystem.watcher.finish(today);
-            filesystem.changed = true;
+            filesystem.changed |= filesystem.watcher.finish(today);
         }
         self.save(|_| true);
         control::remove(&self.config.state);
@@ -377,8 +376,7 @@ impl Daemon {
         let today = today();
         for filesystem in &mut self.filesystems {
             if !wanted.contains(&filesystem.mounted) {
-                filesystem.watcher.finish(today);
-                filesystem.changed = true;
+                filesystem.changed |= filesystem.watcher.finish(today);
             }
         }
         self.save(|f| !wanted.contains(&f.mounted));

@@ -96,6 +96,8 @@ pub struct Watcher {
     recent: VecDeque<(u32, Pages)>,
     /// Pages that came for such orders since this was booked.
     late: u64,
+    /// A job has changed since the last answer about this.
+    learned: bool,
     /// The counts since the start.
     totals: Totals,
 }
@@ -502,7 +504,7 @@ impl Watcher {
     }
 
     /// Ends runs that are idle. `waiting`: the disk has not answered all reads. Returns true if a job
-    /// has changed.
+    /// has changed since the last answer.
     pub fn tick(&mut self, now: SimTime, today: u64, waiting: bool) -> bool {
         let most = if waiting { IDLE_WAITING } else { IDLE };
         let idle = |r: &Run| between(r.last, now) >= most;
@@ -510,14 +512,15 @@ impl Watcher {
             self.runs.iter().filter(|(_, r)| idle(r)).map(|(&g, _)| g).collect();
         groups.sort_unstable();
         groups.iter().for_each(|&g| self.close(g, today));
-        !groups.is_empty()
+        std::mem::take(&mut self.learned)
     }
 
-    /// Ends every run.
-    pub fn finish(&mut self, today: u64) {
+    /// Ends every run. Returns true if a job has changed.
+    pub fn finish(&mut self, today: u64) -> bool {
         let mut groups: Vec<u32> = self.runs.keys().copied().collect();
         groups.sort_unstable();
         groups.iter().for_each(|&g| self.close(g, today));
+        std::mem::take(&mut self.learned)
     }
 
     fn drop_orders(&mut self, group: u32) {
@@ -564,9 +567,12 @@ impl Watcher {
         let Some(mut run) = self.runs.remove(&group) else { return };
         run.seen.retain(|p| !run.unreached.contains(&p.place));
         let pages = pages_of(&run.seen);
+        // A recognized run was counted at its job.
+        self.learned |= !run.turns.is_empty();
         if run.seen.len() < RUN_LEAST && !(self.by_inode && pages >= GROUPS_LEAST) {
             return;
         }
+        self.learned = true;
         let took = between(run.started, run.last);
         // Each program has its own jobs: two programs on one tree use other parts of it.
         let program = run.who.program;

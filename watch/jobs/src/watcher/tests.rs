@@ -87,7 +87,7 @@ impl World {
 
     fn end(&mut self) {
         self.now += IDLE.0;
-        assert!(self.watcher.tick(SimTime(self.now), self.now / SECOND, false));
+        self.watcher.tick(SimTime(self.now), self.now / SECOND, false);
         assert!(!self.watcher.is_busy());
     }
 
@@ -214,6 +214,27 @@ fn a_run_goes_on_while_the_disk_has_not_answered() {
     assert!(!watcher.tick(SimTime(now + IDLE.0), 0, true));
     assert!(watcher.tick(SimTime(now + IDLE_WAITING.0), 0, true), "not for ever");
     assert_eq!(watcher.jobs()[0].pieces().len(), 20, "one run");
+}
+
+#[test]
+fn a_run_that_teaches_nothing_changes_nothing() {
+    let mut watcher = Watcher::default();
+    let mut miss = |now, group, pages: &[Page]| {
+        for &(file, first) in pages {
+            let who = PageUser { group, program: 0 };
+            watcher.missed(SimTime(now), 0, who, Pages { file, first, count: 1 });
+        }
+        watcher.tick(SimTime(now + IDLE.0), 0, false)
+    };
+    assert!(!miss(0, 1, &metadata(1, 40)), "one page");
+    let job = metadata(2000, 41);
+    assert!(miss(10 * SECOND, 1, &job));
+    assert!(!miss(20 * SECOND, 1, &metadata(1, 40)));
+    assert!(miss(30 * SECOND, 1, &job[..4]), "it was recognized");
+    // The first pieces again: a run ends between two ticks.
+    assert!(miss(40 * SECOND, 2, &[&job[..], &job[..16]].concat()));
+    watcher.missed(SimTime(50 * SECOND), 0, DU, Pages { file: 1, first: 0, count: 1 });
+    assert!(!watcher.finish(0));
 }
 
 #[test]
