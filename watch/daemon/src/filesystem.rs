@@ -53,12 +53,38 @@ pub(crate) struct Filesystem {
     inodes: FxHashMap<u32, LastInode>,
     /// The nodes of btrfs.
     pub(crate) nodes: Option<Nodes>,
-    /// Orders for metadata that may be under way, and when they went out.
-    waiting: VecDeque<(u64, Order)>,
+    /// Orders for metadata that may be under way.
+    waiting: SentMetadata,
     /// The last thread of each group that used something here.
     users: FxHashMap<u32, u32>,
     /// Jobs have changed since they were saved.
     pub(crate) changed: bool,
+}
+
+/// Orders for metadata that may be under way, and when they went out.
+#[derive(Debug, Default)]
+struct SentMetadata(VecDeque<(u64, Order)>);
+
+impl SentMetadata {
+    /// Forgets what has come or never comes, also if no files are read ahead. True if they are, and
+    /// nothing is left: inodes are then opened without waiting for the disk. `at_work`: the disk is.
+    fn let_files(
+        &mut self,
+        files: bool,
+        now: u64,
+        at_work: impl Fn() -> bool,
+        is_there: impl Fn(&Order) -> bool,
+    ) -> bool {
+        while let Some((sent, order)) = self.0.front() {
+            let age = now.saturating_sub(*sent);
+            let may_come = age < PATIENCE_NS || (age < PATIENCE_MOST_NS && at_work());
+            if may_come && !is_there(order) {
+                return false;
+            }
+            self.0.pop_front();
+        }
+        files
+    }
 }
 
 /// What a thread did last with inodes of XFS.
@@ -107,7 +133,7 @@ impl Filesystem {
             under_way: UnderWay::default(),
             device: None,
             inodes: FxHashMap::default(),
-            waiting: VecDeque::new(),
+            waiting: SentMetadata::default(),
             users: FxHashMap::default(),
             changed: false,
         })
@@ -285,7 +311,7 @@ impl Filesystem {
         self.ask_for_leaves(now, fetcher);
         if !self.watcher.is_busy() {
             self.device = None;
-            self.waiting.clear();
+            self.waiting.0.clear();
             self.users.clear();
             self.inodes.clear();
             self.nodes.iter_mut().for_each(Nodes::clear);
@@ -299,7 +325,7 @@ impl Filesystem {
             // Leaves go out in the order of their addresses: as many as possible are known first.
             let (leaves, more) = self.nodes.as_ref().map_or((0, true), Nodes::waiting);
             self.watcher.hold(leaves as u64);
-            let files = files && self.metadata_is_there(now) && leaves == 0;
+            let files = self.may_fetch_files(now, files) && leaves == 0;
             let order = if more { self.watcher.next_order(SimTime(now), files) } else { None };
             match order {
                 Some(order) => self.send(now, order, fetcher),
@@ -308,7 +334,7 @@ impl Filesystem {
             }
         }
         self.resolve(fetcher);
-        !self.waiting.is_empty()
+        !self.waiting.0.is_empty()
     }
 
     fn tasks(&self) -> usize {
@@ -321,7 +347,7 @@ impl Filesystem {
         let user = self.users.get(&order.group).copied();
         match (source, user) {
             (Source::Device(device), _) if order.pages.file == DEVICE => {
-                self.waiting.push_back((now, order));
+                self.waiting.0.push_back((now, order));
                 fetcher.send(Task::Metadata(device, order), &self.under_way);
             }
             (Source::Btrfs, _) if order.pages.file == DEVICE => {
@@ -364,20 +390,12 @@ impl Filesystem {
         self.device.clone().map(Source::Device)
     }
 
-    /// True if all metadata that was ordered has come: inodes are then opened without waiting for
-    /// the disk.
-    fn metadata_is_there(&mut self, now: u64) -> bool {
-        let Some(device) = &self.device else { return true };
-        while let Some((sent, order)) = self.waiting.front() {
-            let age = now.saturating_sub(*sent);
-            let may_come =
-                age < PATIENCE_NS || (age < PATIENCE_MOST_NS && self.disk.reads_under_way() > 0);
-            if may_come && !is_there(device, order) {
-                return false;
-            }
-            self.waiting.pop_front();
-        }
-        true
+    /// True if files may be read ahead now. `files`: the kernel shows uses of files.
+    fn may_fetch_files(&mut self, now: u64, files: bool) -> bool {
+        let Some(device) = &self.device else { return files };
+        let disk = &self.disk;
+        let at_work = || disk.reads_under_way() > 0;
+        self.waiting.let_files(files, now, at_work, |order| is_there(device, order))
     }
 
     fn resolve(&mut self, fetcher: &Fetcher) {
@@ -427,6 +445,23 @@ fn is_bdev(device: u64, number: u64, own: bool, bdev: &mut Option<u64>) -> bool 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_wait_for_metadata_and_without_files_it_is_forgotten_too() {
+        let pages = |first| Pages { file: DEVICE, first, count: 1 };
+        let order = |first| Order { group: 1, pages: pages(first), generation: 0 };
+        for files in [true, false] {
+            let mut sent = SentMetadata((0..9).map(|n| (0, order(n))).collect());
+            assert!(!sent.let_files(files, 1, || true, |order| order.pages.first < 4));
+            assert_eq!(sent.0.len(), 5, "{files}");
+            assert_eq!(sent.let_files(files, 1, || true, |_| true), files);
+            assert!(sent.0.is_empty());
+            sent.0.push_back((0, order(9)));
+            assert!(!sent.let_files(files, PATIENCE_NS, || true, |_| false));
+            assert_eq!(sent.let_files(files, PATIENCE_NS, || false, |_| false), files);
+            assert!(sent.0.is_empty(), "it never comes");
+        }
+    }
 
     #[test]
     fn a_request_to_another_partition_is_of_another_file_system() {
