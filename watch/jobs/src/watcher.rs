@@ -280,6 +280,7 @@ impl Watcher {
     pub fn blind(&mut self) {
         for run in self.runs.values_mut() {
             run.exact = false;
+            run.blind |= run.chase.as_ref().is_some_and(|c| c.fetch);
             run.chase.iter_mut().for_each(|c| (c.sees, c.unsure) = (false, true));
         }
     }
@@ -554,6 +555,7 @@ impl Watcher {
             run.others.push(job.id);
         }
         run.helped_by = Some(chase.job);
+        run.fetched += outcome.fetched;
         // These have left what is ahead already, as if used.
         self.ahead += outcome.served;
         self.totals.used = self.totals.used.saturating_sub(outcome.served);
@@ -581,7 +583,9 @@ impl Watcher {
         let best = own.map(|j| (j.overlap(&run.seen), j)).max_by_key(|b| b.0);
         match best {
             Some((overlap, job)) if 2 * overlap >= pages.max(job.pages()) => {
-                let measured = run.helped_by.is_none_or(|id| id == job.id);
+                // Without one fetched page, nothing has helped; the limits allowed none.
+                let helped = |id| id == job.id && run.fetched > 0;
+                let measured = run.helped_by.is_none_or(helped) && !run.blind;
                 if measured && 10 * overlap >= 7 * job.pages() {
                     job.whole_run(run.helped_by.is_some(), run.misses, took);
                 }

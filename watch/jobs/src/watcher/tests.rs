@@ -370,6 +370,34 @@ fn a_dry_run_fetches_nothing_and_says_what_it_would_have_saved() {
 }
 
 #[test]
+fn a_run_for_which_the_limits_allowed_nothing_is_not_helped() {
+    let mut world = World::new();
+    world.watcher.limit(Limits { pages_ahead: 0, ..Limits::default() });
+    let job = metadata(1000, 8);
+    world.run(DU, &job);
+    assert_eq!(world.run(DU, &job), (1000, 0));
+    let report = &world.watcher.report()[0];
+    assert_eq!((report.runs, report.plain.runs, report.helped.runs), (2, 1, 0));
+}
+
+#[test]
+fn a_run_whose_end_was_not_seen_is_not_measured() {
+    let mut world = World::new();
+    let job = metadata(3000, 42);
+    world.run(DU, &job);
+    world.cool();
+    world.speed = 1000;
+    world.uses(DU, &job[..2400]);
+    world.watcher.blind();
+    world.sees = false;
+    world.uses(DU, &job[2400..]);
+    world.watcher.tick(SimTime(world.now + IDLE_WAITING.0), 0, true);
+    assert!(world.misses < 100 && !world.watcher.is_busy(), "{}", world.misses);
+    let report = &world.watcher.report()[0];
+    assert_eq!((report.runs, report.helped.runs), (2, 0));
+}
+
+#[test]
 fn nothing_is_fetched_beyond_the_budget_ahead_of_the_reader() {
     let mut world = World::new();
     world.speed = 1000;
