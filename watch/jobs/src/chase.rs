@@ -144,6 +144,9 @@ pub(crate) struct Chase {
     far: (usize, u32),
     ordered: FxHashMap<PieceId, Ordered>,
     strays: u32,
+    /// Fetched pages that a worker of ours has used: at the end it is known whether the program came
+    /// there.
+    pub(crate) by_workers: u64,
 }
 
 impl Chase {
@@ -174,6 +177,7 @@ impl Chase {
             far: (0, 0),
             ordered: FxHashMap::default(),
             strays: 0,
+            by_workers: 0,
         }
     }
 
@@ -224,7 +228,9 @@ impl Chase {
         window.ahead = window.ahead.saturating_sub(usize::from(new != 0 && ordered.used == 0));
         ordered.used |= new;
         ordered.served |= new;
-        new & ordered.fetched & !ordered.vain
+        let here = new & ordered.fetched & !ordered.vain;
+        self.by_workers += u64::from(here.count_ones());
+        here
     }
 
     /// Follows the program. One use far ahead moves nothing: the pieces before it would count as

@@ -196,7 +196,6 @@ impl Watcher {
             } else if let Some(chase) = &mut run.chase {
                 let used = u64::from(chase.served(place, mask).count_ones());
                 self.ahead = self.ahead.saturating_sub(used);
-                self.totals.used += used;
             }
         }
     }
@@ -556,9 +555,10 @@ impl Watcher {
         }
         run.helped_by = Some(chase.job);
         run.fetched += outcome.fetched;
-        // These have left what is ahead already, as if used.
+        // These have left what is ahead already, as if used. A counter never falls: those that count
+        // as used do so from now on.
         self.ahead += outcome.served;
-        self.totals.used = self.totals.used.saturating_sub(outcome.served);
+        self.totals.used += chase.by_workers.saturating_sub(outcome.served);
         self.in_vain(now, vain.saturating_sub(outcome.counted));
     }
 

@@ -822,8 +822,10 @@ fn what_only_our_workers_used_is_in_vain_behind_the_place_of_the_program() {
             world.watcher.touched(SimTime(world.now), None, pages);
         }
     }
+    let before = world.totals().used;
     world.end();
     let totals = world.totals();
+    assert!(totals.used >= before, "a counter that falls looks like a restart");
     assert!(totals.used <= 360 && totals.fetched > 700, "{totals:?}");
     assert_eq!(totals.used + totals.vain, totals.fetched);
     let report = &world.watcher.report()[0];
