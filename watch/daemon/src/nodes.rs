@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use seekless_block::{PAGE_BYTES, SimTime};
-use seekless_jobs::{DEVICE, Order, Pages};
+use seekless_jobs::{DEVICE, IDLE, Order, Pages};
 
 use crate::btrfs::{Key, Leaves};
 use crate::events::{Event, KernelEvent, METADATA, READ};
@@ -36,8 +36,8 @@ pub(crate) struct Nodes {
     added: FxHashMap<u32, Vec<u64>>,
     /// Reads of nodes that are not known: the read, whether it is our own, and the address.
     unknown: VecDeque<(Event, bool, u64)>,
-    /// A node was used that is not known.
-    wanted: bool,
+    /// When a node was last used that is not known.
+    wanted: Option<u64>,
     /// Leaves to read, by address: the process group, and the first key.
     waiting: BTreeMap<u64, (u32, Key)>,
     /// The address behind the leaf that was sent last.
@@ -58,7 +58,7 @@ impl Nodes {
             leaves: Arc::default(),
             added: FxHashMap::default(),
             unknown: VecDeque::new(),
-            wanted: false,
+            wanted: None,
             waiting: BTreeMap::new(),
             arm: 0,
             fetched: FxHashMap::default(),
@@ -114,6 +114,15 @@ impl Nodes {
         }
     }
 
+    /// Whether leaves must be looked for now. A use of long ago is forgotten: the disk may sleep since.
+    fn wants(&mut self, now: u64) -> bool {
+        if self.wanted.is_some_and(|at| now.saturating_sub(at) >= IDLE.0) {
+            self.wanted = None;
+            self.unknown.clear();
+        }
+        self.wanted.is_some() && !self.asked && now.saturating_sub(self.last) >= self.pause
+    }
+
     /// Nothing is read ahead now.
     pub(crate) fn clear(&mut self) {
         self.waiting.clear();
@@ -156,7 +165,9 @@ impl Filesystem {
                 }
                 let Some(pages) = nodes.groups(first, Some(second)) else {
                     // It may be one of another file system; a disk that sleeps is left alone.
-                    nodes.wanted |= self.watcher.is_busy();
+                    if self.watcher.is_busy() {
+                        nodes.wanted = Some(event.time);
+                    }
                     return true;
                 };
                 let user = if own { None } else { self.user(event, processes) };
@@ -180,7 +191,7 @@ impl Filesystem {
     ) {
         let Some(nodes) = &mut self.nodes else { return };
         let Some(pages) = nodes.groups(address, None) else {
-            nodes.wanted = true;
+            nodes.wanted = Some(event.time);
             if nodes.unknown.len() < UNKNOWN {
                 nodes.unknown.push_back((*event, own, address));
             }
@@ -197,11 +208,11 @@ impl Filesystem {
     /// Looks for leaves if a node was used that is not known.
     pub(crate) fn ask_for_leaves(&mut self, now: u64, fetcher: &Fetcher) {
         let Some(nodes) = &mut self.nodes else { return };
-        if !nodes.wanted || nodes.asked || now.saturating_sub(nodes.last) < nodes.pause {
+        if !nodes.wants(now) {
             return;
         }
         let Ok(device) = self.mounted.device_path() else { return };
-        (nodes.wanted, nodes.asked, nodes.last) = (false, true, now);
+        (nodes.wanted, nodes.asked, nodes.last) = (None, true, now);
         let leaves = Arc::clone(&nodes.leaves);
         let task = Task::Leaves(self.target.number, device, nodes.tree, leaves);
         fetcher.send(task, &self.under_way);
@@ -227,7 +238,7 @@ impl Filesystem {
         if let Some(nodes) = &mut self.nodes {
             // What is not known now is no leaf of the tree.
             nodes.unknown.clear();
-            nodes.wanted = false;
+            nodes.wanted = None;
         }
     }
 }
@@ -235,6 +246,20 @@ impl Filesystem {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_node_that_was_used_long_ago_wakes_no_disk() {
+        let seconds = |n: u64| n * 1_000_000_000;
+        let mut nodes = Nodes::new(5);
+        nodes.pause = seconds(400);
+        nodes.wanted = Some(seconds(30));
+        assert!(!nodes.wants(seconds(31)), "the pause");
+        assert!(!nodes.wants(seconds(420)));
+        nodes.wanted = Some(seconds(419));
+        assert!(nodes.wants(seconds(420)));
+        nodes.asked = true;
+        assert!(!nodes.wants(seconds(420)));
+    }
 
     #[test]
     fn leaves_of_idle_groups_are_not_read() {
