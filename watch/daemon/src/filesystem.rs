@@ -30,6 +30,10 @@ const THREADS: usize = 4096;
 /// Most pages of a folio that an event may claim: 2^this.
 const ORDER_MOST: u64 = 20;
 
+/// Pages of memory for a group of inodes, which the watcher counts as a page: buffers of XFS, or a
+/// leaf of btrfs.
+const GROUP_PAGES: u64 = 4;
+
 /// Each mount that is watched has another number, for answers of workers: a device number returns.
 static NUMBERS: AtomicU64 = AtomicU64::new(0);
 
@@ -141,11 +145,13 @@ impl Filesystem {
 
     /// Its share of the limits: its disk, pages ahead, and time in vain with these pages.
     pub(crate) fn share(&mut self, now: u64) -> (u64, u64, Duration) {
-        (self.disk_number, self.watcher.ahead(), self.watcher.vain_at_most(SimTime(now)))
+        let pages_ahead = self.watcher.ahead().saturating_mul(pages_each(self.mounted.is_cached()));
+        (self.disk_number, pages_ahead, self.watcher.vain_at_most(SimTime(now)))
     }
 
     pub(crate) fn limit(&mut self, act: bool, pages_ahead: u64, vain_elsewhere: Duration) {
         let price = self.disk.price();
+        let pages_ahead = pages_ahead / pages_each(self.mounted.is_cached());
         self.watcher.limit(Limits { act, pages_ahead, price, vain_elsewhere });
     }
 
@@ -412,6 +418,12 @@ impl Filesystem {
     }
 }
 
+/// Pages of memory for what the watcher counts as one. On XFS and btrfs, pages of files count like
+/// groups of inodes: more than they take.
+const fn pages_each(is_cached: bool) -> u64 {
+    if is_cached { 1 } else { GROUP_PAGES }
+}
+
 /// Whether a request begins in this range of sectors; without one it does.
 fn is_within(event: &Event, range: Option<&std::ops::Range<u64>>) -> bool {
     range.is_none_or(|r| r.contains(&event.values[2]))
@@ -461,6 +473,13 @@ mod tests {
             assert_eq!(sent.let_files(files, PATIENCE_NS, || false, |_| false), files);
             assert!(sent.0.is_empty(), "it never comes");
         }
+    }
+
+    #[test]
+    fn a_group_of_inodes_counts_with_the_memory_that_it_takes() {
+        // 32 inodes of 512 bytes; a leaf of 16 KiB.
+        assert_eq!(pages_each(false) * PAGE_BYTES, GROUP * 512);
+        assert_eq!(pages_each(true), 1, "a page of the device");
     }
 
     #[test]
