@@ -38,8 +38,8 @@ const LEVELS: u8 = 8;
 /// Most leaves of a group that hold nothing but extents of one file. Those of a large file are read
 /// with the file.
 const EXTENTS_MOST: usize = 8;
-/// Most leaves of a group that hold nothing but parts of one inode, for each kind of part. A program
-/// that wants one name of a large directory reads one of its leaves.
+/// Most leaves of a group that hold nothing but parts of one inode, for each kind of part. A
+/// program that wants one name of a large directory reads one of its leaves.
 const PARTS_MOST: usize = 64;
 
 /// Inodes of a group, which jobs have as a page.

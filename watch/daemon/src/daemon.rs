@@ -125,6 +125,7 @@ impl Daemon {
             what: "start threads",
             source,
         })?;
+        let messages = if config.names { Vec::new() } else { store.forget_names() };
         let now = Instant::now();
         let mut daemon = Self {
             tracer,
@@ -148,7 +149,7 @@ impl Daemon {
             lost: 0,
             alive: now,
             manager: Manager::from_env().ok().flatten(),
-            messages: Vec::new(),
+            messages,
             save_failed: false,
         };
         daemon.look_at_mounts()?;

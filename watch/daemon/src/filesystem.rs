@@ -71,7 +71,8 @@ struct SentMetadata(VecDeque<(u64, Order)>);
 
 impl SentMetadata {
     /// Forgets what has come or never comes, also if no files are read ahead. True if they are, and
-    /// nothing is left: inodes are then opened without waiting for the disk. `at_work`: the disk is.
+    /// nothing is left: inodes are then opened without waiting for the disk. `at_work`: the disk
+    /// works.
     fn let_files(
         &mut self,
         files: bool,
