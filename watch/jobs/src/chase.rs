@@ -147,6 +147,8 @@ pub(crate) struct Chase {
     /// Fetched pages that a worker of ours has used: at the end it is known whether the program came
     /// there.
     pub(crate) by_workers: u64,
+    /// Reads of the disk for its orders, and pages that came for them.
+    pub(crate) took: (u64, u64),
 }
 
 impl Chase {
@@ -178,6 +180,7 @@ impl Chase {
             ordered: FxHashMap::default(),
             strays: 0,
             by_workers: 0,
+            took: (0, 0),
         }
     }
 
@@ -286,7 +289,9 @@ impl Chase {
         let Some(ordered) = self.ordered.get_mut(&place) else { return (0, 0) };
         let new = pages & ordered.pages & !ordered.fetched;
         ordered.fetched |= new;
-        (new, new & !ordered.used)
+        let unused = new & !ordered.used;
+        self.took.1 += u64::from(new.count_ones());
+        (new, unused)
     }
 
     /// Pages of a place that were ordered.

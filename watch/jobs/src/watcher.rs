@@ -8,7 +8,7 @@ use seekless_block::{Duration, SimTime};
 
 use crate::chase::{Chase, Counted};
 use crate::fills::Pages;
-use crate::guard::Guard;
+use crate::guard::{Guard, cost};
 use crate::job::{Job, RunTreatment, between, pages_of};
 use crate::piece::{HOLE, Piece, PieceId, pieces, spans};
 use crate::report::{JobReport, Totals};
@@ -90,8 +90,8 @@ pub struct Watcher {
     by_inode: bool,
     /// Pages of orders that the driver has, and has not sent.
     held: u64,
-    /// Reads of the disk for all orders.
-    reads: u64,
+    /// Reads of the disk for the orders of the last chase that ended, and pages that came for them.
+    last_took: (u64, u64),
     /// The last orders: they may be under way when their run leaves its job.
     recent: VecDeque<(u32, Pages)>,
     /// Pages that came for such orders since this was booked.
@@ -217,23 +217,23 @@ impl Watcher {
         let Some(chase) = &mut run.chase else { return };
         let Some(job) = self.jobs.iter().find(|j| j.id == chase.job) else { return };
         let Counted { used, vain } = chase.used(job, place, mask, waited);
-        let is_lost = chase.is_lost();
+        let (is_lost, took) = (chase.is_lost(), chase.took);
         self.ahead = self.ahead.saturating_sub(u64::from(used.count_ones()));
         self.totals.used += u64::from(used.count_ones());
-        self.in_vain(now, vain.count_ones().into());
+        self.in_vain(now, vain.count_ones().into(), took);
         if is_lost {
             self.end_chase(now, group);
         }
     }
 
-    /// Books pages that were ahead.
-    fn in_vain(&mut self, now: SimTime, pages: u64) {
+    /// Books pages that were ahead. `took`: reads for the orders of their chase, and pages that came.
+    fn in_vain(&mut self, now: SimTime, pages: u64, took: (u64, u64)) {
         if pages == 0 {
             return;
         }
         self.ahead = self.ahead.saturating_sub(pages);
         self.totals.vain += pages;
-        self.guard.vain(now, self.cost(pages));
+        self.guard.vain(now, cost(pages, took, self.limits.price));
     }
 
     fn recognize(&mut self, now: SimTime, group: u32, place: PieceId, mask: u32) {
@@ -368,7 +368,10 @@ impl Watcher {
         }
         self.totals.orders += 1;
         // Groups of inodes are a read each.
-        self.reads += if metadata && self.by_inode { order.pages.count } else { 1 };
+        let reads = if metadata && self.by_inode { order.pages.count } else { 1 };
+        if let Some(chase) = self.runs.get_mut(&order.group).and_then(|r| r.chase.as_mut()) {
+            chase.took.0 += reads;
+        }
         if self.recent.len() >= IN_FLIGHT as usize {
             self.recent.pop_front();
         }
@@ -389,24 +392,24 @@ impl Watcher {
 
     /// The disk's time in vain, if all that is ahead is in vain too.
     pub fn vain_at_most(&mut self, now: SimTime) -> Duration {
-        let ahead = self.cost(self.ahead).0;
+        let ahead = self.cost_ahead().0;
         Duration(self.guard.last_hour(now).0.saturating_add(ahead))
     }
 
     fn guard_allows(&mut self, now: SimTime) -> bool {
         let under_way = self.limits.price.0.saturating_mul(IN_FLIGHT.saturating_add(self.held));
-        let at_risk = self.cost(self.ahead).0.saturating_add(under_way);
+        let at_risk = self.cost_ahead().0.saturating_add(under_way);
         let at_risk = at_risk.saturating_add(self.limits.vain_elsewhere.0);
         self.guard.allows(now, Duration(at_risk))
     }
 
-    /// The disk's time for these pages, by what orders took so far.
-    fn cost(&self, pages: u64) -> Duration {
-        let (reads, fetched) = (self.reads.max(1), self.totals.fetched.max(1));
-        let price = u128::from(self.limits.price.0);
-        let each = price * u128::from(reads) / u128::from(fetched);
-        let all = u128::from(pages).saturating_mul(each.min(price));
-        Duration(u64::try_from(all).unwrap_or(u64::MAX))
+    /// The disk's time for the pages that are ahead, by the orders of the present chases. Each job has
+    /// its own mean: single pages cost a read each, and pages of long files little.
+    fn cost_ahead(&self) -> Duration {
+        let chases = self.runs.values().filter_map(|r| r.chase.as_ref());
+        let took = chases.fold((0, 0), |all, c| (all.0 + c.took.0, all.1 + c.took.1));
+        let took = if took.0 == 0 { self.last_took } else { took };
+        cost(self.ahead, took, self.limits.price)
     }
 
     /// The first span of a piece; the rest goes back to the queue.
@@ -461,21 +464,29 @@ impl Watcher {
 
     /// Lets every chase order what its windows allow.
     fn refill(&mut self, now: SimTime) {
-        let mut vain = std::mem::take(&mut self.late);
+        self.book_late(now);
+        let mut vain = Vec::new();
         for (&group, run) in &mut self.runs {
             if between(run.last, now) >= IDLE {
                 continue;
             }
             let Some(chase) = run.chase.as_mut().filter(|c| c.fetch) else { continue };
             let Some(job) = self.jobs.iter().find(|j| j.id == chase.job) else { continue };
-            vain += chase.judge(job);
+            vain.push((chase.judge(job), chase.took));
             while let Some(piece) = chase.next(job) {
                 let metadata = piece.place.is_metadata();
                 let queue = if metadata { &mut self.metadata } else { &mut self.files };
                 queue.insert(key(group, &piece), (group, piece));
             }
         }
-        self.in_vain(now, vain);
+        for (pages, took) in vain {
+            self.in_vain(now, pages, took);
+        }
+    }
+
+    fn book_late(&mut self, now: SimTime) {
+        let late = std::mem::take(&mut self.late);
+        self.in_vain(now, late, self.last_took);
     }
 
     /// The next file whose generation and address are not known, and the process group that uses
@@ -559,7 +570,8 @@ impl Watcher {
         // as used do so from now on.
         self.ahead += outcome.served;
         self.totals.used += chase.by_workers.saturating_sub(outcome.served);
-        self.in_vain(now, vain.saturating_sub(outcome.counted));
+        self.last_took = chase.took;
+        self.in_vain(now, vain.saturating_sub(outcome.counted), chase.took);
     }
 
     /// A run has ended: learns from it.
@@ -653,8 +665,7 @@ impl Watcher {
 
     /// The counts since the start, and of the last hour.
     pub fn totals(&mut self, now: SimTime) -> Totals {
-        let late = std::mem::take(&mut self.late);
-        self.in_vain(now, late);
+        self.book_late(now);
         Totals { vain_last_hour: self.vain_last_hour(now).0 / 1_000_000, ..self.totals }
     }
 

@@ -748,6 +748,23 @@ fn each_group_of_inodes_in_vain_is_a_read() {
 }
 
 #[test]
+fn pages_in_vain_cost_what_the_orders_of_their_own_job_took() {
+    let mut world = World::new();
+    let long: Vec<Page> = (0..600).flat_map(|f| (0..32).map(move |i| (100 + f, i))).collect();
+    for _ in 0..3 {
+        world.run(TAR, &long);
+    }
+    let job = metadata(5000, 4);
+    world.run(DU, &job);
+    let before = world.totals();
+    assert!(before.fetched > 30_000, "many pages a read: {before:?}");
+    world.run(DU, &[&job[..40], &metadata(2000, 5)].concat());
+    let after = world.totals();
+    let (pages, millis) = (after.vain - before.vain, after.vain_last_hour - before.vain_last_hour);
+    assert!(pages > 100 && millis >= 7 * pages, "{pages} pages, each a read of 8 ms: {millis} ms");
+}
+
+#[test]
 fn pages_ahead_count_as_if_in_vain() {
     let mut watcher = Watcher::default();
     watcher.limit(Limits { price: Duration(SECOND), ..Limits::default() });
