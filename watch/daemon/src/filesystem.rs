@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use rustc_hash::FxHashMap;
 use seekless_block::{Duration, PAGE_BYTES, SimTime};
 use seekless_host::sys::xfs_uuid;
-use seekless_jobs::{DEVICE, Fills, Limits, Order, PageUser, Pages, Watcher};
+use seekless_jobs::{DEVICE, Fills, Limits, ORDER_GROUPS, Order, PageUser, Pages, Watcher};
 
 use crate::WatchError;
 use crate::disk::Disk;
@@ -326,7 +326,7 @@ impl Filesystem {
         }
         let at_work = self.watcher.is_at_work(SimTime(now)) && self.watcher.may_fetch();
         loop {
-            if self.tasks() >= TASKS || self.disk.reads_under_way() >= DEPTH {
+            if self.tasks() + self.tasks_each() > TASKS || self.disk.reads_under_way() >= DEPTH {
                 return true;
             }
             // Leaves go out in the order of their addresses: as many as possible are known first.
@@ -346,6 +346,11 @@ impl Filesystem {
 
     fn tasks(&self) -> usize {
         self.under_way.load(Ordering::Relaxed)
+    }
+
+    /// Most tasks of one order. On XFS, each group of inodes is one.
+    fn tasks_each(&self) -> usize {
+        if self.mounted.is_xfs() { ORDER_GROUPS as usize } else { 1 }
     }
 
     fn send(&mut self, now: u64, order: Order, fetcher: &Fetcher) {

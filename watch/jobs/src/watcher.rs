@@ -32,6 +32,8 @@ const RUNS_MOST: usize = 64;
 const UNRESOLVED_MOST: usize = 1 << 14;
 /// Most pages in one order.
 const ORDER_PAGES: u64 = 256;
+/// Most groups of inodes in one order: each is a read.
+pub const ORDER_GROUPS: u64 = 8;
 /// Orders that may be under way when the guard looks.
 const IN_FLIGHT: u64 = 64;
 /// Price of a read before it was measured.
@@ -414,7 +416,7 @@ impl Watcher {
 
     /// The first span of a piece; the rest goes back to the queue.
     fn cut(&mut self, group: u32, mut piece: Piece, metadata: bool) -> Order {
-        let (first, count) = spans(piece.pages, self.hole(metadata)).next().unwrap_or((0, 1));
+        let (first, count) = self.first_span(piece.pages, metadata).unwrap_or((0, 1));
         let order = Order {
             group,
             pages: Pages {
@@ -432,6 +434,13 @@ impl Watcher {
         order
     }
 
+    /// The first pages of a piece that one order may have: first page and number.
+    fn first_span(&self, pages: u32, metadata: bool) -> Option<(u32, u32)> {
+        let (first, count) = spans(pages, self.hole(metadata)).next()?;
+        let most = if metadata && self.by_inode { ORDER_GROUPS } else { ORDER_PAGES };
+        Some((first, count.min(most as u32)))
+    }
+
     /// Longest hole that is read along. Groups of inodes are a read each.
     const fn hole(&self, metadata: bool) -> u32 {
         if metadata && self.by_inode { 0 } else { HOLE }
@@ -443,15 +452,14 @@ impl Watcher {
             let end = order.pages.first + order.pages.count;
             let next = self.metadata.range((false, end / crate::PIECE_PAGES, 0, 0, 0)..).next();
             let Some((&key, &(group, piece))) = next else { return };
-            let hole = self.hole(true);
-            let Some((first, count)) = spans(piece.pages, hole).next() else { return };
+            let Some((first, count)) = self.first_span(piece.pages, true) else { return };
             let start = piece.place.first_page() + u64::from(first);
             let stop = start + u64::from(count);
             // Another run may have ordered some of these as well.
             let known = start >= order.pages.first && stop <= end;
-            let follows = start >= end && start - end <= u64::from(hole);
+            let follows = start >= end && start - end <= u64::from(self.hole(true));
             // Groups of inodes are a read each: many of them would hold all threads.
-            let most = if self.by_inode { crate::PIECE_PAGES } else { ORDER_PAGES };
+            let most = if self.by_inode { ORDER_GROUPS } else { ORDER_PAGES };
             let fits = follows && stop - order.pages.first <= most;
             if !known && !fits {
                 return;

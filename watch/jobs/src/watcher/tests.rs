@@ -779,9 +779,10 @@ fn an_order_has_few_groups_of_inodes() {
         let piece = Piece::new(PieceId { file: DEVICE, chunk }, u32::MAX);
         watcher.metadata.insert(key(1, &piece), (1, piece));
     }
-    for _ in 0..6 {
-        assert_eq!(watcher.next_order(SimTime(0), false).unwrap().pages.count, 32);
-    }
+    let orders: Vec<Pages> =
+        std::iter::from_fn(|| watcher.next_order(SimTime(0), false)).map(|o| o.pages).collect();
+    let want = |n| Pages { file: DEVICE, first: n * ORDER_GROUPS, count: ORDER_GROUPS };
+    assert_eq!(orders, (0..6 * 32 / ORDER_GROUPS).map(want).collect::<Vec<_>>());
 }
 
 #[test]
