@@ -170,3 +170,18 @@ fn a_name_in_a_large_directory_brings_a_few_leaves() {
     assert!(found.len() <= 2 * PARTS_MOST + 2, "{}", found.len());
     assert!(of(NAMES) == PARTS_MOST && of(LISTING) > PARTS_MOST, "a listing uses the second kind");
 }
+
+#[test]
+fn a_tree_that_leads_to_the_same_nodes_again_and_again_takes_bounded_memory() {
+    let mut leaves = Leaves::default();
+    let child = ((0, 0, 0), 4096, 1);
+    leaves.add(child);
+    leaves.add(child);
+    assert_eq!((leaves.order.len(), leaves.leaves.len()), (1, 1));
+    let children = [child; 1 << 11];
+    let kept = (0..NODES_MOST as u64).filter(|&n| leaves.keep((n, 1), &children)).count();
+    assert_eq!((kept, leaves.nodes.len()), (POINTERS_MOST >> 11, POINTERS_MOST >> 11));
+    assert!(leaves.pointers <= POINTERS_MOST);
+    let mut leaves = Leaves::default();
+    assert_eq!([1, 2, 1].map(|n| leaves.keep((n, 1), &children)), [true, true, false], "known");
+}
