@@ -320,7 +320,7 @@ impl Daemon {
         let ready = |f: &&mut Filesystem| f.changed && f.watcher.fits() && which(f);
         let here = self.filesystems.iter_mut().filter(ready);
         let here = here.map(|f| (f.id, &mut f.watcher, &mut f.changed));
-        let away = self.away.iter_mut().filter(|(_, a)| a.1);
+        let away = self.away.iter_mut().filter(|(_, a)| a.1 && a.0.fits());
         let away = away.map(|(&id, a)| (id, &mut a.0, &mut a.1));
         for (id, watcher, changed) in here.chain(away) {
             for (program, name) in self.processes.names() {

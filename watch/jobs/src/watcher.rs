@@ -539,6 +539,8 @@ impl Watcher {
         let mut groups: Vec<u32> = self.runs.keys().copied().collect();
         groups.sort_unstable();
         groups.iter().for_each(|&g| self.close(g, today));
+        // No job is followed now, so the rest fits into a file.
+        self.evict();
         std::mem::take(&mut self.learned)
     }
 

@@ -598,6 +598,16 @@ fn what_is_read_once_is_evicted_before_what_is_read_daily() {
 }
 
 #[test]
+fn jobs_fit_into_a_file_after_the_last_run_though_it_was_short() {
+    let mut watcher = Watcher::default();
+    let piece = |id: u32| Piece::new(PieceId { file: id.into(), chunk: 0 }, 1);
+    watcher.set_jobs((1..=70).map(|id| Job::new(id, 0, vec![piece(id)])).collect());
+    watcher.missed(SimTime(0), 0, DU, Pages { file: 1, first: 0, count: 1 });
+    watcher.finish(0);
+    assert!(watcher.fits());
+}
+
+#[test]
 fn large_scans_that_ran_once_evict_no_nightly_job() {
     let big = |id: u32, runs: u32, last_used: u64| {
         let piece = |chunk| Piece::new(PieceId { file: id.into(), chunk }, 1);
