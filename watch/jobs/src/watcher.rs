@@ -384,6 +384,10 @@ impl Watcher {
     /// The next order behind the arm. Nothing is fetched for a run that is idle: its program may have
     /// ended.
     fn first(&self, now: SimTime, metadata: bool) -> Option<Key> {
+        if self.is_busy() && !self.is_at_work(now) {
+            // Without a look at each piece.
+            return None;
+        }
         let queue = if metadata { &self.metadata } else { &self.files };
         let (unknown, at) = self.arm[usize::from(metadata)];
         let from = (unknown, at, 0, 0, 0);
