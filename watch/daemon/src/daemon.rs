@@ -275,6 +275,7 @@ impl Daemon {
             }
             self.tracer.check()?;
             self.pages_ahead = pressure::pages_ahead();
+            self.filesystems.iter_mut().for_each(Filesystem::look_at_disk);
             self.without = self.without.saturating_sub(1);
             self.touches = 0;
             let lost = self.tracer.lost();

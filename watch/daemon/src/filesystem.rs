@@ -150,6 +150,11 @@ impl Filesystem {
         (self.disk_number, pages_ahead, self.watcher.vain_at_most(SimTime(now)))
     }
 
+    /// Looks at what a read of its disk costs.
+    pub(crate) fn look_at_disk(&mut self) {
+        self.disk.look();
+    }
+
     pub(crate) fn limit(&mut self, act: bool, pages_ahead: u64, vain_elsewhere: Duration) {
         let price = self.disk.price();
         let pages_ahead = pages_ahead / pages_each(self.mounted.is_cached());
