@@ -7,7 +7,7 @@ use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use seekless_block::{Duration as SimDuration, SimTime};
 use seekless_host::mounts::MOUNTS;
@@ -101,8 +101,8 @@ pub struct Daemon {
     manager: Option<Manager>,
     /// Messages for the user, taken by [`Self::messages`].
     messages: Vec<String>,
-    /// A message about saving was given.
-    save_failed: bool,
+    /// File systems whose jobs could not be saved: a message was given for the first one.
+    save_failed: FxHashSet<u64>,
 }
 
 impl Daemon {
@@ -150,7 +150,7 @@ impl Daemon {
             alive: now,
             manager: Manager::from_env().ok().flatten(),
             messages,
-            save_failed: false,
+            save_failed: FxHashSet::default(),
         };
         daemon.look_at_mounts()?;
         if daemon.filesystems.is_empty() {
@@ -330,16 +330,17 @@ impl Daemon {
             match self.store.save(id, watcher.jobs()) {
                 Ok(()) => {
                     *changed = false;
-                    self.save_failed = false;
+                    self.save_failed.remove(&id);
                 }
-                Err(_) if self.save_failed => {}
                 Err(e) => {
-                    self.save_failed = true;
-                    let text = format!(
-                        "{}: cannot save the learned data ({e}); watching continues, and seekless will try again",
-                        self.config.state.display()
-                    );
-                    self.messages.push(text);
+                    if self.save_failed.is_empty() {
+                        let text = format!(
+                            "{}: cannot save the learned data ({e}); watching continues, and seekless will try again",
+                            self.config.state.display()
+                        );
+                        self.messages.push(text);
+                    }
+                    self.save_failed.insert(id);
                 }
             }
         }
