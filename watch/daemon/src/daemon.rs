@@ -240,6 +240,7 @@ impl Daemon {
         for found in self.fetcher.found() {
             let (FetchResult::Gone(number, ..)
             | FetchResult::Resolved(number, ..)
+            | FetchResult::Device(number, _)
             | FetchResult::Leaves(number, _)) = found;
             let of = |f: &&mut Filesystem| f.target.number == number;
             let Some(filesystem) = self.filesystems.iter_mut().find(of) else { continue };
@@ -248,6 +249,7 @@ impl Daemon {
                 FetchResult::Resolved(_, place, generation, block) => {
                     filesystem.watcher.resolved(place, generation, block);
                 }
+                FetchResult::Device(_, device) => filesystem.opened(device, now),
                 FetchResult::Leaves(_, leaves) => {
                     filesystem.found_leaves(leaves, now, today(), &mut self.processes);
                 }

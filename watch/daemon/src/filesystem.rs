@@ -25,6 +25,8 @@ const DEPTH: u64 = 32;
 /// that a program has made, and not read, stays as it is.
 const PATIENCE_NS: u64 = 100_000_000;
 const PATIENCE_MOST_NS: u64 = 2_000_000_000;
+/// Pause after a device could not be opened.
+const CLOSED_NS: u64 = 1_000_000_000;
 /// Most threads whose use of inodes is remembered, and most groups that use something.
 const THREADS: usize = 4096;
 /// Most pages of a folio that an event may claim: 2^this.
@@ -53,6 +55,10 @@ pub(crate) struct Filesystem {
     pub(crate) under_way: UnderWay,
     /// Open only while something is fetched.
     device: Option<Arc<Device>>,
+    /// A worker opens the device.
+    opening: bool,
+    /// The device cannot be opened: when this was found.
+    closed: Option<u64>,
     /// What threads did last with inodes of XFS.
     inodes: FxHashMap<u32, LastInode>,
     /// The nodes of btrfs.
@@ -137,6 +143,8 @@ impl Filesystem {
             target,
             under_way: UnderWay::default(),
             device: None,
+            opening: false,
+            closed: None,
             inodes: FxHashMap::default(),
             waiting: SentMetadata::default(),
             users: FxHashMap::default(),
@@ -329,6 +337,11 @@ impl Filesystem {
             self.nodes.iter_mut().for_each(Nodes::clear);
             return false;
         }
+        let is_open = self.is_open(now, fetcher);
+        if !is_open && self.watcher.wants_touches() {
+            // No order is lost meanwhile.
+            return false;
+        }
         let at_work = self.watcher.is_at_work(SimTime(now)) && self.watcher.may_fetch();
         loop {
             if self.tasks() + self.tasks_each() > TASKS || self.disk.reads_under_way() >= DEPTH {
@@ -345,7 +358,9 @@ impl Filesystem {
                 None => break,
             }
         }
-        self.resolve(fetcher);
+        if is_open {
+            self.resolve(fetcher);
+        }
         !self.waiting.0.is_empty()
     }
 
@@ -392,19 +407,41 @@ impl Filesystem {
         }
     }
 
-    /// Where metadata is read. Opens the device if it must. `None`: the device cannot be opened.
-    fn source(&mut self) -> Option<Source> {
+    /// Where metadata is read. `None`: the device is not open.
+    fn source(&self) -> Option<Source> {
         if self.mounted.is_xfs() {
             return Some(Source::Xfs);
         }
         if self.nodes.is_some() {
             return Some(Source::Btrfs);
         }
-        if self.device.is_none() {
-            let device = self.mounted.device_path().and_then(|p| Device::open(&p));
-            self.device = device.ok().map(Arc::new);
-        }
         self.device.clone().map(Source::Device)
+    }
+
+    /// True if the device is open, or none is needed. If one is, a worker opens it: the kernel may
+    /// wait for a sick disk meanwhile.
+    fn is_open(&mut self, now: u64, fetcher: &Fetcher) -> bool {
+        if !self.mounted.is_cached() || self.device.is_some() {
+            return true;
+        }
+        let waits =
+            self.opening || self.closed.is_some_and(|at| now.saturating_sub(at) < CLOSED_NS);
+        let wanted = self.watcher.wants_touches() || self.watcher.has_unresolved();
+        if wanted
+            && !waits
+            && let Ok(path) = self.mounted.device_path()
+        {
+            self.opening = true;
+            fetcher.send(Task::Open(self.target.number, path), &self.under_way);
+        }
+        false
+    }
+
+    /// A worker has opened the device, or could not do so.
+    pub(crate) fn opened(&mut self, device: Option<Arc<Device>>, now: u64) {
+        self.opening = false;
+        self.closed = device.is_none().then_some(now);
+        self.device = device;
     }
 
     /// True if files may be read ahead now. `files`: the kernel shows uses of files.

@@ -513,6 +513,15 @@ impl Watcher {
         None
     }
 
+    /// True if there is such a file.
+    pub fn has_unresolved(&mut self) -> bool {
+        let next = self.next_unresolved();
+        if let Some(next) = next {
+            self.unresolved.push_front(next);
+        }
+        next.is_some()
+    }
+
     /// A file's generation, and the address of one of its pieces.
     pub fn resolved(&mut self, place: PieceId, generation: u32, block: u64) {
         self.runs.values_mut().for_each(|r| r.resolved(place, generation, block));

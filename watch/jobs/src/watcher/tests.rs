@@ -554,6 +554,7 @@ fn addresses_are_asked_for_once_and_kept() {
     let job: Vec<Page> = (100..200).map(|f| (f, 0)).collect();
     world.run(TAR, &job);
     let mut asked = Vec::new();
+    assert!(world.watcher.has_unresolved());
     while let Some((group, place)) = world.watcher.next_unresolved() {
         assert_eq!(group, TAR.group);
         world.watcher.resolved(place, 5, 1000 - place.file);
@@ -561,6 +562,7 @@ fn addresses_are_asked_for_once_and_kept() {
     }
     assert_eq!(asked, (100..200).collect::<Vec<_>>());
     world.run(TAR, &job);
+    assert!(!world.watcher.has_unresolved());
     assert_eq!(world.watcher.next_unresolved(), None);
     assert!(world.watcher.jobs()[0].pieces().iter().all(|p| p.generation == 5));
 }
