@@ -36,7 +36,9 @@ pub(crate) struct Nodes {
     added: FxHashMap<u32, Vec<u64>>,
     /// Reads of nodes that are not known: the read, whether it is our own, and the address.
     unknown: VecDeque<(Event, bool, u64)>,
-    /// When a node was last used that is not known.
+    /// A node was used that is not known.
+    used: bool,
+    /// When this was seen last.
     wanted: Option<u64>,
     /// Leaves to read, by address: the process group, and the first key.
     waiting: BTreeMap<u64, (u32, Key)>,
@@ -58,6 +60,7 @@ impl Nodes {
             leaves: Arc::default(),
             added: FxHashMap::default(),
             unknown: VecDeque::new(),
+            used: false,
             wanted: None,
             waiting: BTreeMap::new(),
             arm: 0,
@@ -116,6 +119,9 @@ impl Nodes {
 
     /// Whether leaves must be looked for now. A use of long ago is forgotten: the disk may sleep since.
     fn wants(&mut self, now: u64) -> bool {
+        if std::mem::take(&mut self.used) {
+            self.wanted = Some(now);
+        }
         if self.wanted.is_some_and(|at| now.saturating_sub(at) >= IDLE.0) {
             self.wanted = None;
             self.unknown.clear();
@@ -165,9 +171,7 @@ impl Filesystem {
                 }
                 let Some(pages) = nodes.groups(first, Some(second)) else {
                     // It may be one of another file system; a disk that sleeps is left alone.
-                    if self.watcher.is_busy() {
-                        nodes.wanted = Some(event.time);
-                    }
+                    nodes.used |= self.watcher.is_busy();
                     return true;
                 };
                 let user = if own { None } else { self.user(event, processes) };
@@ -191,7 +195,7 @@ impl Filesystem {
     ) {
         let Some(nodes) = &mut self.nodes else { return };
         let Some(pages) = nodes.groups(address, None) else {
-            nodes.wanted = Some(event.time);
+            nodes.used = true;
             if nodes.unknown.len() < UNKNOWN {
                 nodes.unknown.push_back((*event, own, address));
             }
@@ -238,7 +242,7 @@ impl Filesystem {
         if let Some(nodes) = &mut self.nodes {
             // What is not known now is no leaf of the tree.
             nodes.unknown.clear();
-            nodes.wanted = None;
+            (nodes.used, nodes.wanted) = (false, None);
         }
     }
 }
@@ -252,13 +256,13 @@ mod tests {
         let seconds = |n: u64| n * 1_000_000_000;
         let mut nodes = Nodes::new(5);
         nodes.pause = seconds(400);
-        nodes.wanted = Some(seconds(30));
-        assert!(!nodes.wants(seconds(31)), "the pause");
+        nodes.used = true;
+        assert!(!nodes.wants(seconds(30)), "the pause");
         assert!(!nodes.wants(seconds(420)));
-        nodes.wanted = Some(seconds(419));
-        assert!(nodes.wants(seconds(420)));
+        nodes.used = true;
+        assert!(nodes.wants(seconds(420)) && nodes.wants(seconds(421)));
         nodes.asked = true;
-        assert!(!nodes.wants(seconds(420)));
+        assert!(!nodes.wants(seconds(421)));
     }
 
     #[test]
