@@ -3,6 +3,7 @@
 //! inode numbers, which stay. Only nodes above the leaves are read, and each version of them once.
 
 use std::cell::Cell;
+use std::collections::hash_map::Entry;
 use std::fs::File;
 use std::io;
 use std::num::NonZeroU64;
@@ -32,12 +33,17 @@ const PLAIN: u64 = 1 | 2 | 4 | 0x20;
 /// Most nodes of a tree that are read, and most leaves that are known.
 const NODES_MOST: usize = 1 << 14;
 const LEAVES_MOST: usize = 1 << 20;
+/// Most pointers in the nodes that are known: one leads to each node and leaf.
+const POINTERS_MOST: usize = LEAVES_MOST + NODES_MOST;
 /// Most levels of a tree.
 const LEVELS: u8 = 8;
 
 /// Most leaves of a group that hold nothing but extents of one file. Those of a large file are read
 /// with the file.
 const EXTENTS_MOST: usize = 8;
+/// Most leaves of a group that hold nothing but parts of one inode, for each kind of part. A
+/// program that wants one name of a large directory reads one of its leaves.
+const PARTS_MOST: usize = 64;
 
 /// Inodes of a group, which jobs have as a page.
 const GROUP: u64 = 16;
@@ -62,6 +68,8 @@ pub(crate) struct Leaves {
     order: Vec<(Key, u64)>,
     /// Nodes above the leaves, by address and version.
     nodes: FxHashMap<(u64, u64), Vec<ChildPointer>>,
+    /// The number of their pointers.
+    pointers: usize,
 }
 
 impl Leaves {
@@ -88,12 +96,15 @@ impl Leaves {
         let (start, end) = (start_of(group), start_of(group.saturating_add(1)));
         let first = self.order.partition_point(|l| l.0 <= start).saturating_sub(1);
         let rest = self.order.get(first..).unwrap_or_default().iter().enumerate();
-        let mut extents = 0;
+        // By kind.
+        let mut parts = [0_usize; 1 << u8::BITS];
         rest.take_while(move |&(i, _)| i == 0 || self.key(first + i + 1) <= end)
             .filter(move |&(i, (key, _))| {
-                let only = key.1 == EXTENT && self.key(first + i + 1).0 == key.0;
-                extents += usize::from(only);
-                !only || extents <= EXTENTS_MOST
+                let is_part = self.key(first + i + 1).0 == key.0;
+                let known = &mut parts[usize::from(key.1)];
+                *known += usize::from(is_part);
+                let most = if key.1 == EXTENT { EXTENTS_MOST } else { PARTS_MOST };
+                !is_part || *known <= most
             })
             .map(|(_, &(key, address))| (address, key))
     }
@@ -103,9 +114,24 @@ impl Leaves {
         self.order.get(index).map_or((u64::MAX, u8::MAX, u64::MAX), |l| l.0)
     }
 
+    /// Adds a leaf. A damaged tree may lead to one leaf many times: the first time counts.
     fn add(&mut self, (key, address, generation): ChildPointer) {
-        self.leaves.insert(address, (generation, self.order.len()));
-        self.order.push((key, address));
+        if let Entry::Vacant(entry) = self.leaves.entry(address) {
+            entry.insert((generation, self.order.len()));
+            self.order.push((key, address));
+        }
+    }
+
+    /// Keeps a node above the leaves. Returns false if it is known, as a damaged tree may lead to one
+    /// node many times, or if it is too much.
+    fn keep(&mut self, node: (u64, u64), children: &[ChildPointer]) -> bool {
+        let fits = self.pointers + children.len() <= POINTERS_MOST;
+        if !fits || self.nodes.contains_key(&node) {
+            return false;
+        }
+        self.pointers += children.len();
+        self.nodes.insert(node, children.to_vec());
+        true
     }
 
     /// The present state. Reads what has changed since `self`. `None`: nothing has.
@@ -143,7 +169,9 @@ impl Leaves {
             Some(known) => known.clone(),
             None => volume.children(address, generation, level)?,
         };
-        new.nodes.insert((address, generation), children.clone());
+        if !new.keep((address, generation), &children) {
+            return Ok(());
+        }
         if level == 1 {
             children.into_iter().for_each(|child| new.add(child));
             return Ok(());

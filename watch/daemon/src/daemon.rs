@@ -7,7 +7,7 @@ use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use seekless_block::{Duration as SimDuration, SimTime};
 use seekless_host::mounts::MOUNTS;
@@ -101,8 +101,8 @@ pub struct Daemon {
     manager: Option<Manager>,
     /// Messages for the user, taken by [`Self::messages`].
     messages: Vec<String>,
-    /// A message about saving was given.
-    save_failed: bool,
+    /// File systems whose jobs could not be saved: a message was given for the first one.
+    save_failed: FxHashSet<u64>,
 }
 
 impl Daemon {
@@ -125,6 +125,7 @@ impl Daemon {
             what: "start threads",
             source,
         })?;
+        let messages = if config.names { Vec::new() } else { store.forget_names() };
         let now = Instant::now();
         let mut daemon = Self {
             tracer,
@@ -148,8 +149,8 @@ impl Daemon {
             lost: 0,
             alive: now,
             manager: Manager::from_env().ok().flatten(),
-            messages: Vec::new(),
-            save_failed: false,
+            messages,
+            save_failed: FxHashSet::default(),
         };
         daemon.look_at_mounts()?;
         if daemon.filesystems.is_empty() {
@@ -211,8 +212,7 @@ impl Daemon {
         self.tell(STOPPING);
         let today = today();
         for filesystem in &mut self.filesystems {
-            filesystem.watcher.finish(today);
-            filesystem.changed = true;
+            filesystem.changed |= filesystem.watcher.finish(today);
         }
         self.save(|_| true);
         control::remove(&self.config.state);
@@ -240,6 +240,7 @@ impl Daemon {
         for found in self.fetcher.found() {
             let (FetchResult::Gone(number, ..)
             | FetchResult::Resolved(number, ..)
+            | FetchResult::Device(number, _)
             | FetchResult::Leaves(number, _)) = found;
             let of = |f: &&mut Filesystem| f.target.number == number;
             let Some(filesystem) = self.filesystems.iter_mut().find(of) else { continue };
@@ -248,6 +249,7 @@ impl Daemon {
                 FetchResult::Resolved(_, place, generation, block) => {
                     filesystem.watcher.resolved(place, generation, block);
                 }
+                FetchResult::Device(_, device) => filesystem.opened(device, now),
                 FetchResult::Leaves(_, leaves) => {
                     filesystem.found_leaves(leaves, now, today(), &mut self.processes);
                 }
@@ -275,6 +277,7 @@ impl Daemon {
             }
             self.tracer.check()?;
             self.pages_ahead = pressure::pages_ahead();
+            self.filesystems.iter_mut().for_each(Filesystem::look_at_disk);
             self.without = self.without.saturating_sub(1);
             self.touches = 0;
             let lost = self.tracer.lost();
@@ -320,7 +323,7 @@ impl Daemon {
         let ready = |f: &&mut Filesystem| f.changed && f.watcher.fits() && which(f);
         let here = self.filesystems.iter_mut().filter(ready);
         let here = here.map(|f| (f.id, &mut f.watcher, &mut f.changed));
-        let away = self.away.iter_mut().filter(|(_, a)| a.1);
+        let away = self.away.iter_mut().filter(|(_, a)| a.1 && a.0.fits());
         let away = away.map(|(&id, a)| (id, &mut a.0, &mut a.1));
         for (id, watcher, changed) in here.chain(away) {
             for (program, name) in self.processes.names() {
@@ -329,16 +332,17 @@ impl Daemon {
             match self.store.save(id, watcher.jobs()) {
                 Ok(()) => {
                     *changed = false;
-                    self.save_failed = false;
+                    self.save_failed.remove(&id);
                 }
-                Err(_) if self.save_failed => {}
                 Err(e) => {
-                    self.save_failed = true;
-                    let text = format!(
-                        "{}: cannot save the learned data ({e}); watching continues, and seekless will try again",
-                        self.config.state.display()
-                    );
-                    self.messages.push(text);
+                    if self.save_failed.is_empty() {
+                        let text = format!(
+                            "{}: cannot save the learned data ({e}); watching continues, and seekless will try again",
+                            self.config.state.display()
+                        );
+                        self.messages.push(text);
+                    }
+                    self.save_failed.insert(id);
                 }
             }
         }
@@ -377,8 +381,7 @@ impl Daemon {
         let today = today();
         for filesystem in &mut self.filesystems {
             if !wanted.contains(&filesystem.mounted) {
-                filesystem.watcher.finish(today);
-                filesystem.changed = true;
+                filesystem.changed |= filesystem.watcher.finish(today);
             }
         }
         self.save(|f| !wanted.contains(&f.mounted));

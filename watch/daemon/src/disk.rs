@@ -47,8 +47,13 @@ impl Disk {
         counts(std::str::from_utf8(text.get(..n)?).ok()?)
     }
 
-    /// Time of the disk for one request, as it was since the last time there were enough of them.
-    pub(crate) fn price(&mut self) -> Duration {
+    /// Time of the disk for one request, as the last looks saw it.
+    pub(crate) const fn price(&self) -> Duration {
+        self.price
+    }
+
+    /// Looks at the counts: the price follows once there are enough new requests.
+    pub(crate) fn look(&mut self) {
         if let Some((requests, millis)) = self.counts() {
             let done = requests.saturating_sub(self.before.0);
             if done >= REQUESTS {
@@ -58,7 +63,6 @@ impl Disk {
                 self.before = (requests, millis);
             }
         }
-        self.price
     }
 }
 

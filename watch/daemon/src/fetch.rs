@@ -115,6 +115,8 @@ pub(crate) enum Task {
     Inodes(Arc<Target>, u32, u64),
     /// The leaf of btrfs with this key, the same way.
     Leaf(Arc<Target>, u32, Key),
+    /// Open this device, for this mount: a sick disk may take minutes.
+    Open(u64, PathBuf),
     /// The leaves of a tree of btrfs on this device, for this mount: what is known of them.
     Leaves(u64, PathBuf, u64, Arc<Leaves>),
     /// Pages of a file, for this thread.
@@ -130,6 +132,8 @@ pub(crate) enum FetchResult {
     Gone(u64, u64, u32),
     /// Generation and address of a piece.
     Resolved(u64, PieceId, u32, u64),
+    /// A device that was opened. `None`: this is not possible.
+    Device(u64, Option<Arc<Device>>),
     /// The leaves of a tree of btrfs. `None`: as they were, or they cannot be read.
     Leaves(u64, Option<Box<Leaves>>),
 }
@@ -191,6 +195,10 @@ fn work(queue: &Mutex<Receiver<(Task, UnderWay)>>, results: &Sender<FetchResult>
             }
             Task::Leaf(target, user, key) => {
                 let _ = with_mount(&target, user, |m| btrfs_read_leaf(m, key));
+            }
+            Task::Open(number, path) => {
+                let device = Device::open(&path).ok().map(Arc::new);
+                let _ = results.send(FetchResult::Device(number, device));
             }
             Task::Leaves(number, device, tree, known) => {
                 let found = File::open(device).and_then(|d| {
@@ -423,6 +431,14 @@ mod tests {
         }
         drop(writer);
         std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn a_worker_opens_a_device() {
+        let fetcher = Fetcher::start().unwrap();
+        fetcher.send(Task::Open(7, "/nowhere".into()), &UnderWay::default());
+        let found = fetcher.found.recv_timeout(std::time::Duration::from_secs(10));
+        assert!(matches!(found, Ok(FetchResult::Device(7, None))), "{found:?}");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use rustc_hash::FxHashMap;
 use seekless_block::{Duration, PAGE_BYTES, SimTime};
 use seekless_host::sys::xfs_uuid;
-use seekless_jobs::{DEVICE, Fills, Limits, Order, PageUser, Pages, Watcher};
+use seekless_jobs::{DEVICE, Fills, Limits, ORDER_GROUPS, Order, PageUser, Pages, Watcher};
 
 use crate::WatchError;
 use crate::disk::Disk;
@@ -25,10 +25,16 @@ const DEPTH: u64 = 32;
 /// that a program has made, and not read, stays as it is.
 const PATIENCE_NS: u64 = 100_000_000;
 const PATIENCE_MOST_NS: u64 = 2_000_000_000;
+/// Pause after a device could not be opened.
+const CLOSED_NS: u64 = 1_000_000_000;
 /// Most threads whose use of inodes is remembered, and most groups that use something.
 const THREADS: usize = 4096;
 /// Most pages of a folio that an event may claim: 2^this.
 const ORDER_MOST: u64 = 20;
+
+/// Pages of memory for a group of inodes, which the watcher counts as a page: buffers of XFS, or a
+/// leaf of btrfs.
+const GROUP_PAGES: u64 = 4;
 
 /// Each mount that is watched has another number, for answers of workers: a device number returns.
 static NUMBERS: AtomicU64 = AtomicU64::new(0);
@@ -49,16 +55,47 @@ pub(crate) struct Filesystem {
     pub(crate) under_way: UnderWay,
     /// Open only while something is fetched.
     device: Option<Arc<Device>>,
+    /// A worker opens the device.
+    opening: bool,
+    /// The device cannot be opened: when this was found.
+    closed: Option<u64>,
     /// What threads did last with inodes of XFS.
     inodes: FxHashMap<u32, LastInode>,
     /// The nodes of btrfs.
     pub(crate) nodes: Option<Nodes>,
-    /// Orders for metadata that may be under way, and when they went out.
-    waiting: VecDeque<(u64, Order)>,
+    /// Orders for metadata that may be under way.
+    waiting: SentMetadata,
     /// The last thread of each group that used something here.
     users: FxHashMap<u32, u32>,
     /// Jobs have changed since they were saved.
     pub(crate) changed: bool,
+}
+
+/// Orders for metadata that may be under way, and when they went out.
+#[derive(Debug, Default)]
+struct SentMetadata(VecDeque<(u64, Order)>);
+
+impl SentMetadata {
+    /// Forgets what has come or never comes, also if no files are read ahead. True if they are, and
+    /// nothing is left: inodes are then opened without waiting for the disk. `at_work`: the disk
+    /// works.
+    fn let_files(
+        &mut self,
+        files: bool,
+        now: u64,
+        at_work: impl Fn() -> bool,
+        is_there: impl Fn(&Order) -> bool,
+    ) -> bool {
+        while let Some((sent, order)) = self.0.front() {
+            let age = now.saturating_sub(*sent);
+            let may_come = age < PATIENCE_NS || (age < PATIENCE_MOST_NS && at_work());
+            if may_come && !is_there(order) {
+                return false;
+            }
+            self.0.pop_front();
+        }
+        files
+    }
 }
 
 /// What a thread did last with inodes of XFS.
@@ -106,8 +143,10 @@ impl Filesystem {
             target,
             under_way: UnderWay::default(),
             device: None,
+            opening: false,
+            closed: None,
             inodes: FxHashMap::default(),
-            waiting: VecDeque::new(),
+            waiting: SentMetadata::default(),
             users: FxHashMap::default(),
             changed: false,
         })
@@ -115,11 +154,18 @@ impl Filesystem {
 
     /// Its share of the limits: its disk, pages ahead, and time in vain with these pages.
     pub(crate) fn share(&mut self, now: u64) -> (u64, u64, Duration) {
-        (self.disk_number, self.watcher.ahead(), self.watcher.vain_at_most(SimTime(now)))
+        let pages_ahead = self.watcher.ahead().saturating_mul(pages_each(self.mounted.is_cached()));
+        (self.disk_number, pages_ahead, self.watcher.vain_at_most(SimTime(now)))
+    }
+
+    /// Looks at what a read of its disk costs.
+    pub(crate) fn look_at_disk(&mut self) {
+        self.disk.look();
     }
 
     pub(crate) fn limit(&mut self, act: bool, pages_ahead: u64, vain_elsewhere: Duration) {
         let price = self.disk.price();
+        let pages_ahead = pages_ahead / pages_each(self.mounted.is_cached());
         self.watcher.limit(Limits { act, pages_ahead, price, vain_elsewhere });
     }
 
@@ -285,34 +331,46 @@ impl Filesystem {
         self.ask_for_leaves(now, fetcher);
         if !self.watcher.is_busy() {
             self.device = None;
-            self.waiting.clear();
+            self.waiting.0.clear();
             self.users.clear();
             self.inodes.clear();
             self.nodes.iter_mut().for_each(Nodes::clear);
             return false;
         }
-        let at_work = self.watcher.is_at_work(SimTime(now));
+        let is_open = self.is_open(now, fetcher);
+        if !is_open && self.watcher.wants_touches() {
+            // No order is lost meanwhile.
+            return false;
+        }
+        let at_work = self.watcher.is_at_work(SimTime(now)) && self.watcher.may_fetch();
         loop {
-            if self.tasks() >= TASKS || self.disk.reads_under_way() >= DEPTH {
+            if self.tasks() + self.tasks_each() > TASKS || self.disk.reads_under_way() >= DEPTH {
                 return true;
             }
             // Leaves go out in the order of their addresses: as many as possible are known first.
             let (leaves, more) = self.nodes.as_ref().map_or((0, true), Nodes::waiting);
             self.watcher.hold(leaves as u64);
-            let files = files && self.metadata_is_there(now) && leaves == 0;
+            let files = self.may_fetch_files(now, files) && leaves == 0;
             let order = if more { self.watcher.next_order(SimTime(now), files) } else { None };
             match order {
                 Some(order) => self.send(now, order, fetcher),
-                None if leaves > 0 && at_work => self.send_leaf(fetcher),
+                None if leaves > 0 && at_work => self.send_leaf(now, fetcher),
                 None => break,
             }
         }
-        self.resolve(fetcher);
-        !self.waiting.is_empty()
+        if is_open {
+            self.resolve(fetcher);
+        }
+        !self.waiting.0.is_empty()
     }
 
     fn tasks(&self) -> usize {
         self.under_way.load(Ordering::Relaxed)
+    }
+
+    /// Most tasks of one order. On XFS, each group of inodes is one.
+    fn tasks_each(&self) -> usize {
+        if self.mounted.is_xfs() { ORDER_GROUPS as usize } else { 1 }
     }
 
     fn send(&mut self, now: u64, order: Order, fetcher: &Fetcher) {
@@ -321,7 +379,7 @@ impl Filesystem {
         let user = self.users.get(&order.group).copied();
         match (source, user) {
             (Source::Device(device), _) if order.pages.file == DEVICE => {
-                self.waiting.push_back((now, order));
+                self.waiting.0.push_back((now, order));
                 fetcher.send(Task::Metadata(device, order), &self.under_way);
             }
             (Source::Btrfs, _) if order.pages.file == DEVICE => {
@@ -338,43 +396,60 @@ impl Filesystem {
         }
     }
 
-    fn send_leaf(&mut self, fetcher: &Fetcher) {
-        let Some((group, key)) = self.nodes.as_mut().and_then(Nodes::next_leaf) else { return };
+    fn send_leaf(&mut self, now: u64, fetcher: &Fetcher) {
+        let watcher = &self.watcher;
+        let is_at_work = |group| watcher.is_group_at_work(group, SimTime(now));
+        let next = self.nodes.as_mut().and_then(|n| n.next_leaf(is_at_work));
+        let Some((group, key)) = next else { return };
         if let Some(&user) = self.users.get(&group) {
             let task = Task::Leaf(Arc::clone(&self.target), user, key);
             fetcher.send(task, &self.under_way);
         }
     }
 
-    /// Where metadata is read. Opens the device if it must. `None`: the device cannot be opened.
-    fn source(&mut self) -> Option<Source> {
+    /// Where metadata is read. `None`: the device is not open.
+    fn source(&self) -> Option<Source> {
         if self.mounted.is_xfs() {
             return Some(Source::Xfs);
         }
         if self.nodes.is_some() {
             return Some(Source::Btrfs);
         }
-        if self.device.is_none() {
-            let device = self.mounted.device_path().and_then(|p| Device::open(&p));
-            self.device = device.ok().map(Arc::new);
-        }
         self.device.clone().map(Source::Device)
     }
 
-    /// True if all metadata that was ordered has come: inodes are then opened without waiting for
-    /// the disk.
-    fn metadata_is_there(&mut self, now: u64) -> bool {
-        let Some(device) = &self.device else { return true };
-        while let Some((sent, order)) = self.waiting.front() {
-            let age = now.saturating_sub(*sent);
-            let may_come =
-                age < PATIENCE_NS || (age < PATIENCE_MOST_NS && self.disk.reads_under_way() > 0);
-            if may_come && !is_there(device, order) {
-                return false;
-            }
-            self.waiting.pop_front();
+    /// True if the device is open, or none is needed. If one is, a worker opens it: the kernel may
+    /// wait for a sick disk meanwhile.
+    fn is_open(&mut self, now: u64, fetcher: &Fetcher) -> bool {
+        if !self.mounted.is_cached() || self.device.is_some() {
+            return true;
         }
-        true
+        let waits =
+            self.opening || self.closed.is_some_and(|at| now.saturating_sub(at) < CLOSED_NS);
+        let wanted = self.watcher.wants_touches() || self.watcher.has_unresolved();
+        if wanted
+            && !waits
+            && let Ok(path) = self.mounted.device_path()
+        {
+            self.opening = true;
+            fetcher.send(Task::Open(self.target.number, path), &self.under_way);
+        }
+        false
+    }
+
+    /// A worker has opened the device, or could not do so.
+    pub(crate) fn opened(&mut self, device: Option<Arc<Device>>, now: u64) {
+        self.opening = false;
+        self.closed = device.is_none().then_some(now);
+        self.device = device;
+    }
+
+    /// True if files may be read ahead now. `files`: the kernel shows uses of files.
+    fn may_fetch_files(&mut self, now: u64, files: bool) -> bool {
+        let Some(device) = &self.device else { return files };
+        let disk = &self.disk;
+        let at_work = || disk.reads_under_way() > 0;
+        self.waiting.let_files(files, now, at_work, |order| is_there(device, order))
     }
 
     fn resolve(&mut self, fetcher: &Fetcher) {
@@ -389,6 +464,12 @@ impl Filesystem {
             }
         }
     }
+}
+
+/// Pages of memory for what the watcher counts as one. On XFS and btrfs, pages of files count like
+/// groups of inodes: more than they take.
+const fn pages_each(is_cached: bool) -> u64 {
+    if is_cached { 1 } else { GROUP_PAGES }
 }
 
 /// Whether a request begins in this range of sectors; without one it does.
@@ -424,6 +505,30 @@ fn is_bdev(device: u64, number: u64, own: bool, bdev: &mut Option<u64>) -> bool 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_wait_for_metadata_and_without_files_it_is_forgotten_too() {
+        let pages = |first| Pages { file: DEVICE, first, count: 1 };
+        let order = |first| Order { group: 1, pages: pages(first), generation: 0 };
+        for files in [true, false] {
+            let mut sent = SentMetadata((0..9).map(|n| (0, order(n))).collect());
+            assert!(!sent.let_files(files, 1, || true, |order| order.pages.first < 4));
+            assert_eq!(sent.0.len(), 5, "{files}");
+            assert_eq!(sent.let_files(files, 1, || true, |_| true), files);
+            assert!(sent.0.is_empty());
+            sent.0.push_back((0, order(9)));
+            assert!(!sent.let_files(files, PATIENCE_NS, || true, |_| false));
+            assert_eq!(sent.let_files(files, PATIENCE_NS, || false, |_| false), files);
+            assert!(sent.0.is_empty(), "it never comes");
+        }
+    }
+
+    #[test]
+    fn a_group_of_inodes_counts_with_the_memory_that_it_takes() {
+        // 32 inodes of 512 bytes; a leaf of 16 KiB.
+        assert_eq!(pages_each(false) * PAGE_BYTES, GROUP * 512);
+        assert_eq!(pages_each(true), 1, "a page of the device");
+    }
 
     #[test]
     fn a_request_to_another_partition_is_of_another_file_system() {

@@ -1,7 +1,7 @@
 //! `seekless watch`: makes repeated work on mounted file systems faster from beside the path. The
 //! kernel's trace shows what enters the page cache; [`seekless_jobs`] recognizes jobs and says what
 //! comes next; worker threads read that ahead, in the order of the disk. No request passes through
-//! here, and nothing is written to the watched file systems.
+//! here, and nothing is written but the learned data.
 //!
 //! From the top down: [`Daemon`] is the loop. `filesystem` takes events and sends orders. `tracer`
 //! and `events` read the kernel's trace. `nodes` and `btrfs` know what

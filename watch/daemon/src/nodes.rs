@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use seekless_block::{PAGE_BYTES, SimTime};
-use seekless_jobs::{DEVICE, Order, Pages};
+use seekless_jobs::{DEVICE, IDLE, Order, Pages};
 
 use crate::btrfs::{Key, Leaves};
 use crate::events::{Event, KernelEvent, METADATA, READ};
@@ -37,7 +37,9 @@ pub(crate) struct Nodes {
     /// Reads of nodes that are not known: the read, whether it is our own, and the address.
     unknown: VecDeque<(Event, bool, u64)>,
     /// A node was used that is not known.
-    wanted: bool,
+    used: bool,
+    /// When this was seen last.
+    wanted: Option<u64>,
     /// Leaves to read, by address: the process group, and the first key.
     waiting: BTreeMap<u64, (u32, Key)>,
     /// The address behind the leaf that was sent last.
@@ -58,7 +60,8 @@ impl Nodes {
             leaves: Arc::default(),
             added: FxHashMap::default(),
             unknown: VecDeque::new(),
-            wanted: false,
+            used: false,
+            wanted: None,
             waiting: BTreeMap::new(),
             arm: 0,
             fetched: FxHashMap::default(),
@@ -100,13 +103,31 @@ impl Nodes {
         (self.waiting.len(), self.waiting.len() < LEAVES_MOST)
     }
 
-    /// The next leaf in the order of addresses: the process group, and the first key.
-    pub(crate) fn next_leaf(&mut self) -> Option<(u32, Key)> {
-        let next = self.waiting.range(self.arm..).next().or_else(|| self.waiting.iter().next());
-        let (&address, &leaf) = next?;
-        self.waiting.remove(&address);
-        self.arm = address.saturating_add(1);
-        Some(leaf)
+    /// The next leaf in the order of addresses: the process group, and the first key. Leaves of
+    /// groups that are idle or have ended are forgotten.
+    pub(crate) fn next_leaf(&mut self, is_at_work: impl Fn(u32) -> bool) -> Option<(u32, Key)> {
+        loop {
+            let next = self.waiting.range(self.arm..).next().or_else(|| self.waiting.iter().next());
+            let (&address, &leaf) = next?;
+            self.waiting.remove(&address);
+            if is_at_work(leaf.0) {
+                self.arm = address.saturating_add(1);
+                return Some(leaf);
+            }
+        }
+    }
+
+    /// Whether leaves must be looked for now. A use of long ago is forgotten: the disk may sleep since.
+    fn wants(&mut self, now: u64) -> bool {
+        if std::mem::take(&mut self.used) {
+            self.wanted = Some(now);
+        }
+        let is_old = |at| now.saturating_sub(at) >= IDLE.0;
+        if !self.asked && self.wanted.is_some_and(is_old) {
+            self.wanted = None;
+            self.unknown.clear();
+        }
+        self.wanted.is_some() && !self.asked && now.saturating_sub(self.last) >= self.pause
     }
 
     /// Nothing is read ahead now.
@@ -151,7 +172,7 @@ impl Filesystem {
                 }
                 let Some(pages) = nodes.groups(first, Some(second)) else {
                     // It may be one of another file system; a disk that sleeps is left alone.
-                    nodes.wanted |= self.watcher.is_busy();
+                    nodes.used |= self.watcher.is_busy();
                     return true;
                 };
                 let user = if own { None } else { self.user(event, processes) };
@@ -175,7 +196,7 @@ impl Filesystem {
     ) {
         let Some(nodes) = &mut self.nodes else { return };
         let Some(pages) = nodes.groups(address, None) else {
-            nodes.wanted = true;
+            nodes.used = true;
             if nodes.unknown.len() < UNKNOWN {
                 nodes.unknown.push_back((*event, own, address));
             }
@@ -192,11 +213,11 @@ impl Filesystem {
     /// Looks for leaves if a node was used that is not known.
     pub(crate) fn ask_for_leaves(&mut self, now: u64, fetcher: &Fetcher) {
         let Some(nodes) = &mut self.nodes else { return };
-        if !nodes.wanted || nodes.asked || now.saturating_sub(nodes.last) < nodes.pause {
+        if !nodes.wants(now) {
             return;
         }
         let Ok(device) = self.mounted.device_path() else { return };
-        (nodes.wanted, nodes.asked, nodes.last) = (false, true, now);
+        (nodes.wanted, nodes.asked, nodes.last) = (None, true, now);
         let leaves = Arc::clone(&nodes.leaves);
         let task = Task::Leaves(self.target.number, device, nodes.tree, leaves);
         fetcher.send(task, &self.under_way);
@@ -222,7 +243,37 @@ impl Filesystem {
         if let Some(nodes) = &mut self.nodes {
             // What is not known now is no leaf of the tree.
             nodes.unknown.clear();
-            nodes.wanted = false;
+            (nodes.used, nodes.wanted) = (false, None);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_was_used_long_ago_wakes_no_disk() {
+        let seconds = |n: u64| n * 1_000_000_000;
+        let mut nodes = Nodes::new(5);
+        nodes.pause = seconds(400);
+        nodes.used = true;
+        assert!(!nodes.wants(seconds(30)), "the pause");
+        assert!(!nodes.wants(seconds(420)));
+        nodes.used = true;
+        assert!(nodes.wants(seconds(420)) && nodes.wants(seconds(421)));
+        nodes.asked = true;
+        assert!(!nodes.wants(seconds(500)) && nodes.wanted.is_some(), "a look goes on");
+    }
+
+    #[test]
+    fn leaves_of_idle_groups_are_not_read() {
+        let mut nodes = Nodes::new(5);
+        let key = |inode| (inode, 1, 0);
+        nodes.waiting = (1..=6_u64).map(|n| (n << 20, (u32::from(n % 2 == 1), key(n)))).collect();
+        let mut next = || nodes.next_leaf(|group| group == 1);
+        assert_eq!([next(), next()], [Some((1, key(1))), Some((1, key(3)))]);
+        assert_eq!([next(), next()], [Some((1, key(5))), None]);
+        assert_eq!(nodes.waiting(), (0, true));
     }
 }

@@ -1,6 +1,6 @@
 //! The folder with the learned data: one file for each file system, private, of bounded size.
 
-use std::fs::{DirBuilder, File};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -10,6 +10,9 @@ use seekless_host::{remove_parts, write_whole};
 use seekless_jobs::{Job, state};
 
 use crate::WatchError;
+
+/// Most state files: those that were saved longest ago are removed at a start.
+const FILES_MOST: usize = 256;
 
 /// The folder. Locked while it is open.
 #[derive(Debug)]
@@ -36,8 +39,10 @@ impl Store {
         let lock = private.open(dir.join("lock")).map_err(fail("make the lock"))?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {
-                remove_parts(dir, |name| Path::new(name).extension().is_some_and(|e| e == "jobs"));
-                Ok(Self { dir: dir.to_owned(), _lock: lock })
+                remove_parts(dir, |name| is_state(Path::new(name)));
+                let store = Self { dir: dir.to_owned(), _lock: lock };
+                store.remove_old(FILES_MOST);
+                Ok(store)
             }
             Err(_) => Err(WatchError::InUse(dir.to_owned())),
         }
@@ -46,13 +51,10 @@ impl Store {
     /// The jobs of a file system, and what is wrong with its file.
     pub(crate) fn load(&self, id: u64) -> (Vec<Job>, Option<String>) {
         let path = self.path(id);
-        let mut bytes = Vec::new();
-        let most = state::BYTES_MOST as u64;
-        let read = File::open(&path).and_then(|f| f.take(most).read_to_end(&mut bytes));
-        let wrong = match read {
+        let wrong = match read(&path) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return (Vec::new(), None),
             Err(e) => e.to_string(),
-            Ok(_) => match state::decode(&bytes) {
+            Ok(bytes) => match state::decode(&bytes) {
                 Ok(jobs) => return (jobs, None),
                 Err(e) => e.to_string(),
             },
@@ -66,9 +68,52 @@ impl Store {
         )
     }
 
-    /// Replaces the file of a file system. After an error the old file is still there.
+    /// Replaces the file of a file system. After an error the old file is still there. Without jobs
+    /// and without a file, there is nothing to write.
     pub(crate) fn save(&self, id: u64, jobs: &[Job]) -> io::Result<()> {
-        write_whole(&self.path(id), &state::encode(jobs), 0o600)
+        let path = self.path(id);
+        if jobs.is_empty() && !path.exists() {
+            return Ok(());
+        }
+        write_whole(&path, &state::encode(jobs), 0o600)
+    }
+
+    /// Removes the names of programs from all files, also of file systems that are not mounted now.
+    /// Returns messages about files that cannot be written. A damaged file stays as it is.
+    pub(crate) fn forget_names(&self) -> Vec<String> {
+        let mut messages = Vec::new();
+        for path in self.files() {
+            let Some(mut jobs) = read(&path).ok().and_then(|b| state::decode(&b).ok()) else {
+                continue;
+            };
+            if jobs.iter().all(|j| j.name.is_empty()) {
+                continue;
+            }
+            jobs.iter_mut().for_each(|j| j.name.clear());
+            if let Err(e) = write_whole(&path, &state::encode(&jobs), 0o600) {
+                let file = path.display();
+                messages.push(format!("{file}: cannot remove the names of programs ({e})"));
+            }
+        }
+        messages
+    }
+
+    /// Removes the files that were saved longest ago, beyond this number.
+    fn remove_old(&self, most: usize) {
+        let saved = |p: &PathBuf| p.metadata().and_then(|m| m.modified()).ok();
+        let mut files: Vec<_> = self.files().map(|p| (saved(&p), p)).collect();
+        files.sort_unstable();
+        let beyond = files.len().saturating_sub(most);
+        for (_, path) in files.drain(..beyond) {
+            // A file that remains costs only space.
+            let _ = fs::remove_file(path);
+        }
+    }
+
+    /// The state files.
+    fn files(&self) -> impl Iterator<Item = PathBuf> {
+        let entries = fs::read_dir(&self.dir).into_iter().flatten().flatten();
+        entries.map(|e| e.path()).filter(|p| is_state(p))
     }
 
     fn path(&self, id: u64) -> PathBuf {
@@ -76,10 +121,19 @@ impl Store {
     }
 }
 
+fn is_state(path: &Path) -> bool {
+    path.extension().is_some_and(|e| e == "jobs")
+}
+
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(state::BYTES_MOST as u64).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests fail by panic")]
 mod tests {
-    use std::fs;
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
@@ -94,7 +148,11 @@ mod tests {
         assert_eq!(store.load(7), (Vec::new(), None));
         store.save(7, &[]).unwrap();
         let path = dir.join("0000000000000007.jobs");
+        assert!(!path.exists(), "a file system without jobs needs no file");
+        store.save(7, &[Job::default()]).unwrap();
         assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o600);
+        assert_eq!(store.load(7), (vec![Job::default()], None));
+        store.save(7, &[]).unwrap();
         assert_eq!(store.load(7), (Vec::new(), None));
         fs::write(&path, b"something else").unwrap();
         let (jobs, wrong) = store.load(7);
@@ -115,6 +173,30 @@ mod tests {
         fs::set_permissions(&dir, fs::Permissions::from_mode(0o1777)).unwrap();
         let refused = Store::open(&dir).unwrap_err();
         assert!(matches!(refused, WatchError::Path { what: "keep the state", .. }), "{refused}");
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn names_are_removed_from_all_files_and_old_files_go() {
+        let dir = std::env::temp_dir().join(format!("seekless-names-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&dir);
+        let store = Store::open(&dir).unwrap();
+        let mut jobs = [Job::default(), Job::default()];
+        jobs[0].name = "tar".to_owned();
+        (7..9).for_each(|id| store.save(id, &jobs).unwrap());
+        let bytes = || fs::read(dir.join("0000000000000007.jobs")).unwrap();
+        let holds_name = |bytes: Vec<u8>| bytes.windows(3).any(|w| w == b"tar");
+        assert!(holds_name(bytes()));
+        fs::write(dir.join("0000000000000009.jobs"), b"something else").unwrap();
+        assert_eq!(store.forget_names(), [""; 0]);
+        assert!(!holds_name(bytes()));
+        assert!((7..9).all(|id| store.load(id).0 == [Job::default(), Job::default()]));
+        let old = File::options().write(true).open(dir.join("0000000000000008.jobs")).unwrap();
+        old.set_modified(std::time::UNIX_EPOCH).unwrap();
+        store.remove_old(2);
+        let left: Vec<bool> = (7..10).map(|id| store.path(id).exists()).collect();
+        assert_eq!(left, [true, false, true]);
+        drop(store);
         fs::remove_dir_all(&dir).unwrap();
     }
 }

@@ -144,6 +144,11 @@ pub(crate) struct Chase {
     far: (usize, u32),
     ordered: FxHashMap<PieceId, Ordered>,
     strays: u32,
+    /// Fetched pages that a worker of ours has used: at the end it is known whether the program came
+    /// there.
+    pub(crate) by_workers: u64,
+    /// Reads of the disk for its orders, and pages that came for them.
+    pub(crate) took: (u64, u64),
 }
 
 impl Chase {
@@ -174,6 +179,8 @@ impl Chase {
             far: (0, 0),
             ordered: FxHashMap::default(),
             strays: 0,
+            by_workers: 0,
+            took: (0, 0),
         }
     }
 
@@ -188,7 +195,9 @@ impl Chase {
         self.uses_files |= !place.is_metadata();
         let before = self.at;
         self.advance(position, place.is_metadata());
-        if self.at > before && !(place.is_metadata() && self.uses_files) {
+        // Metadata serve many files: near the exit, they say little about a program that uses files.
+        let far = self.fence.is_some_and(|f| self.at > f + NEAR);
+        if self.at > before && (far || !(place.is_metadata() && self.uses_files)) {
             self.cross(job);
         }
         if !place.is_metadata() && !std::mem::replace(&mut self.knows_files, true) {
@@ -222,7 +231,9 @@ impl Chase {
         window.ahead = window.ahead.saturating_sub(usize::from(new != 0 && ordered.used == 0));
         ordered.used |= new;
         ordered.served |= new;
-        new & ordered.fetched & !ordered.vain
+        let here = new & ordered.fetched & !ordered.vain;
+        self.by_workers += u64::from(here.count_ones());
+        here
     }
 
     /// Follows the program. One use far ahead moves nothing: the pieces before it would count as
@@ -278,7 +289,9 @@ impl Chase {
         let Some(ordered) = self.ordered.get_mut(&place) else { return (0, 0) };
         let new = pages & ordered.pages & !ordered.fetched;
         ordered.fetched |= new;
-        (new, new & !ordered.used)
+        let unused = new & !ordered.used;
+        self.took.1 += u64::from(new.count_ones());
+        (new, unused)
     }
 
     /// Pages of a place that were ordered.
@@ -489,5 +502,22 @@ mod tests {
             chase.used(&job, PieceId { file, chunk: 0 }, 1, false);
         }
         assert_eq!(chase.at, 1001, "files do");
+    }
+
+    #[test]
+    fn metadata_alone_leads_past_an_exit() {
+        let place = |n: u32| match n {
+            0..10 => PieceId { file: u64::from(n) + 1, chunk: 0 },
+            _ => PieceId { file: DEVICE, chunk: n },
+        };
+        let mut job = Job::new(1, 7, (0..1000).map(|n| Piece::new(place(n), 1)).collect());
+        job.exits = vec![(place(20), crate::job::JobPause { losses: 1, runs: 8 })];
+        let mut chase = Chase::new(1, (0, 1), true, true, true);
+        chase.fence = job.fence(0);
+        for n in 0..1000 {
+            assert_eq!(chase.fence.is_some(), n <= 20 + NEAR as u32 + CROSSED, "{n}");
+            chase.used(&job, place(n), 1, true);
+        }
+        assert_eq!(chase.fence, None);
     }
 }

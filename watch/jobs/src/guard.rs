@@ -24,6 +24,15 @@ impl Default for Guard {
     }
 }
 
+/// The disk's time for pages, at this price of a read, if so far these reads brought that number of
+/// pages. No page costs more than a read.
+pub(crate) fn cost(pages: u64, (reads, brought): (u64, u64), price: Duration) -> Duration {
+    let price = u128::from(price.0);
+    let each = price * u128::from(reads.max(1)) / u128::from(brought.max(1));
+    let all = u128::from(pages).saturating_mul(each.min(price));
+    Duration(u64::try_from(all).unwrap_or(u64::MAX))
+}
+
 impl Guard {
     /// Whether more may be fetched. `at_risk`: what was fetched and not used yet, and may turn out
     /// to be in vain, the next read included.
@@ -79,6 +88,15 @@ mod tests {
         assert_eq!(guard.last_hour(SimTime(61 * MINUTE)), Duration(0));
         guard.vain(SimTime(3), Duration(7));
         assert_eq!(guard.last_hour(SimTime(0)), Duration(7), "a clock that goes back");
+    }
+
+    #[test]
+    fn a_page_costs_its_share_of_a_read_and_no_more_than_one() {
+        let of = |pages, took| cost(pages, took, Duration(1000)).0;
+        assert_eq!(of(10, (100, 200)), 5000);
+        assert_eq!(of(10, (200, 100)), 10_000);
+        assert_eq!(of(10, (0, 0)), 10_000, "nothing is known yet");
+        assert_eq!(cost(u64::MAX, (1, 1), Duration(u64::MAX)).0, u64::MAX);
     }
 
     proptest! {

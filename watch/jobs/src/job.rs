@@ -156,7 +156,9 @@ impl Job {
 
     /// A dry run has ended: the means over the last ones.
     pub(crate) fn would_save(&mut self, would: (u64, u64)) {
-        let share = u64::from(self.recognized.clamp(1, 8));
+        // Runs before the first dry one say nothing.
+        let first = self.would == (0, 0);
+        let share = if first { 1 } else { u64::from(self.recognized.clamp(1, 8)) };
         let mean = |old: u64, new: u64| old.saturating_mul(share - 1).saturating_add(new) / share;
         self.would = (mean(self.would.0, would.0), mean(self.would.1, would.1));
     }
@@ -181,7 +183,10 @@ impl Job {
         let barred = self.pass_exits(chase);
         let whole = &mut self.rests[usize::from(!own)];
         if vain <= outcome.used {
-            whole.losses = 0;
+            // Without one fetched page, the run says nothing.
+            if outcome.fetched > 0 {
+                whole.losses = 0;
+            }
             return RunVerdict { lost: false, barred };
         }
         if vain < LOSS_LEAST || chase.unsure {
@@ -420,6 +425,7 @@ mod tests {
         judge(&mut job, 1000, 500);
         judge(&mut job, 1000, 400);
         assert!(!job.rests(), "a run that used half is no loss");
+        judge(&mut job, 0, 0);
         judge(&mut job, 1000, 400);
         assert!(job.rests());
         assert_eq!(turns(&mut job, 8), [true; 8]);
@@ -429,6 +435,16 @@ mod tests {
         judge(&mut job, 1000, 0);
         assert!(job.rests(), "one more loss");
         assert_eq!(job.turn(false), RunTreatment::Fetch, "other programs rest on their own");
+    }
+
+    #[test]
+    fn the_first_dry_run_says_all_that_it_would_have_saved() {
+        let mut job = job(&[1]);
+        job.recognized = 40;
+        job.would_save((100, 200));
+        assert_eq!(job.would, (100, 200));
+        job.would_save((20, 200));
+        assert_eq!(job.would, (90, 200));
     }
 
     #[test]

@@ -21,4 +21,4 @@ pub use job::{Job, Tally};
 pub use piece::{DEVICE, PIECE_PAGES, Piece, PieceId};
 pub use report::{JobReport, Totals};
 pub use run::PageUser;
-pub use watcher::{IDLE, Limits, Order, Watcher};
+pub use watcher::{IDLE, Limits, ORDER_GROUPS, Order, Watcher};

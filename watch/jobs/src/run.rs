@@ -60,6 +60,10 @@ pub(crate) struct Run {
     pub(crate) lost: bool,
     /// The jobs for which something was fetched, if any: the last one.
     pub(crate) helped_by: Option<u32>,
+    /// Pages that were fetched for it.
+    pub(crate) fetched: u64,
+    /// Something was fetched for it while uses in memory were not seen: its time is not known.
+    pub(crate) blind: bool,
     /// Pieces in `seen` that only workers of ours have used, where the program did not come.
     pub(crate) unreached: FxHashSet<PieceId>,
     /// The jobs that were recognized in this run, and how they are treated.
@@ -85,6 +89,8 @@ impl Run {
             visible: None,
             lost: false,
             helped_by: None,
+            fetched: 0,
+            blind: false,
             unreached: FxHashSet::default(),
             turns: Vec::new(),
             others: Vec::new(),

@@ -8,7 +8,7 @@ use seekless_block::{Duration, SimTime};
 
 use crate::chase::{Chase, Counted};
 use crate::fills::Pages;
-use crate::guard::Guard;
+use crate::guard::{Guard, cost};
 use crate::job::{Job, RunTreatment, between, pages_of};
 use crate::piece::{HOLE, Piece, PieceId, pieces, spans};
 use crate::report::{JobReport, Totals};
@@ -32,6 +32,8 @@ const RUNS_MOST: usize = 64;
 const UNRESOLVED_MOST: usize = 1 << 14;
 /// Most pages in one order.
 const ORDER_PAGES: u64 = 256;
+/// Most groups of inodes in one order: each is a read.
+pub const ORDER_GROUPS: u64 = 8;
 /// Orders that may be under way when the guard looks.
 const IN_FLIGHT: u64 = 64;
 /// Price of a read before it was measured.
@@ -90,12 +92,14 @@ pub struct Watcher {
     by_inode: bool,
     /// Pages of orders that the driver has, and has not sent.
     held: u64,
-    /// Reads of the disk for all orders.
-    reads: u64,
+    /// Reads of the disk for the orders of the last chase that ended, and pages that came for them.
+    last_took: (u64, u64),
     /// The last orders: they may be under way when their run leaves its job.
     recent: VecDeque<(u32, Pages)>,
     /// Pages that came for such orders since this was booked.
     late: u64,
+    /// A job has changed since the last answer about this.
+    learned: bool,
     /// The counts since the start.
     totals: Totals,
 }
@@ -194,7 +198,6 @@ impl Watcher {
             } else if let Some(chase) = &mut run.chase {
                 let used = u64::from(chase.served(place, mask).count_ones());
                 self.ahead = self.ahead.saturating_sub(used);
-                self.totals.used += used;
             }
         }
     }
@@ -216,23 +219,23 @@ impl Watcher {
         let Some(chase) = &mut run.chase else { return };
         let Some(job) = self.jobs.iter().find(|j| j.id == chase.job) else { return };
         let Counted { used, vain } = chase.used(job, place, mask, waited);
-        let is_lost = chase.is_lost();
+        let (is_lost, took) = (chase.is_lost(), chase.took);
         self.ahead = self.ahead.saturating_sub(u64::from(used.count_ones()));
         self.totals.used += u64::from(used.count_ones());
-        self.in_vain(now, vain.count_ones().into());
+        self.in_vain(now, vain.count_ones().into(), took);
         if is_lost {
             self.end_chase(now, group);
         }
     }
 
-    /// Books pages that were ahead.
-    fn in_vain(&mut self, now: SimTime, pages: u64) {
+    /// Books pages that were ahead. `took`: reads for the orders of their chase, and pages that came.
+    fn in_vain(&mut self, now: SimTime, pages: u64, took: (u64, u64)) {
         if pages == 0 {
             return;
         }
         self.ahead = self.ahead.saturating_sub(pages);
         self.totals.vain += pages;
-        self.guard.vain(now, self.cost(pages));
+        self.guard.vain(now, cost(pages, took, self.limits.price));
     }
 
     fn recognize(&mut self, now: SimTime, group: u32, place: PieceId, mask: u32) {
@@ -278,6 +281,7 @@ impl Watcher {
     pub fn blind(&mut self) {
         for run in self.runs.values_mut() {
             run.exact = false;
+            run.blind |= run.chase.as_ref().is_some_and(|c| c.fetch);
             run.chase.iter_mut().for_each(|c| (c.sees, c.unsure) = (false, true));
         }
     }
@@ -285,6 +289,16 @@ impl Watcher {
     /// True while a run is not idle.
     pub fn is_at_work(&self, now: SimTime) -> bool {
         self.runs.values().any(|r| between(r.last, now) < IDLE)
+    }
+
+    /// True while the run of this group is not idle.
+    pub fn is_group_at_work(&self, group: u32, now: SimTime) -> bool {
+        self.runs.get(&group).is_some_and(|r| between(r.last, now) < IDLE)
+    }
+
+    /// False while nothing may be fetched: in a dry run, and where memory is short.
+    pub const fn may_fetch(&self) -> bool {
+        self.limits.act && self.limits.pages_ahead > 0
     }
 
     /// True while a run goes on.
@@ -356,7 +370,10 @@ impl Watcher {
         }
         self.totals.orders += 1;
         // Groups of inodes are a read each.
-        self.reads += if metadata && self.by_inode { order.pages.count } else { 1 };
+        let reads = if metadata && self.by_inode { order.pages.count } else { 1 };
+        if let Some(chase) = self.runs.get_mut(&order.group).and_then(|r| r.chase.as_mut()) {
+            chase.took.0 += reads;
+        }
         if self.recent.len() >= IN_FLIGHT as usize {
             self.recent.pop_front();
         }
@@ -367,6 +384,10 @@ impl Watcher {
     /// The next order behind the arm. Nothing is fetched for a run that is idle: its program may have
     /// ended.
     fn first(&self, now: SimTime, metadata: bool) -> Option<Key> {
+        if self.is_busy() && !self.is_at_work(now) {
+            // Without a look at each piece.
+            return None;
+        }
         let queue = if metadata { &self.metadata } else { &self.files };
         let (unknown, at) = self.arm[usize::from(metadata)];
         let from = (unknown, at, 0, 0, 0);
@@ -377,29 +398,29 @@ impl Watcher {
 
     /// The disk's time in vain, if all that is ahead is in vain too.
     pub fn vain_at_most(&mut self, now: SimTime) -> Duration {
-        let ahead = self.cost(self.ahead).0;
+        let ahead = self.cost_ahead().0;
         Duration(self.guard.last_hour(now).0.saturating_add(ahead))
     }
 
     fn guard_allows(&mut self, now: SimTime) -> bool {
         let under_way = self.limits.price.0.saturating_mul(IN_FLIGHT.saturating_add(self.held));
-        let at_risk = self.cost(self.ahead).0.saturating_add(under_way);
+        let at_risk = self.cost_ahead().0.saturating_add(under_way);
         let at_risk = at_risk.saturating_add(self.limits.vain_elsewhere.0);
         self.guard.allows(now, Duration(at_risk))
     }
 
-    /// The disk's time for these pages, by what orders took so far.
-    fn cost(&self, pages: u64) -> Duration {
-        let (reads, fetched) = (self.reads.max(1), self.totals.fetched.max(1));
-        let price = u128::from(self.limits.price.0);
-        let each = price * u128::from(reads) / u128::from(fetched);
-        let all = u128::from(pages).saturating_mul(each.min(price));
-        Duration(u64::try_from(all).unwrap_or(u64::MAX))
+    /// The disk's time for the pages that are ahead, by the orders of the present chases. Each job has
+    /// its own mean: single pages cost a read each, and pages of long files little.
+    fn cost_ahead(&self) -> Duration {
+        let chases = self.runs.values().filter_map(|r| r.chase.as_ref());
+        let took = chases.fold((0, 0), |all, c| (all.0 + c.took.0, all.1 + c.took.1));
+        let took = if took.0 == 0 { self.last_took } else { took };
+        cost(self.ahead, took, self.limits.price)
     }
 
     /// The first span of a piece; the rest goes back to the queue.
     fn cut(&mut self, group: u32, mut piece: Piece, metadata: bool) -> Order {
-        let (first, count) = spans(piece.pages, self.hole(metadata)).next().unwrap_or((0, 1));
+        let (first, count) = self.first_span(piece.pages, metadata).unwrap_or((0, 1));
         let order = Order {
             group,
             pages: Pages {
@@ -417,6 +438,13 @@ impl Watcher {
         order
     }
 
+    /// The first pages of a piece that one order may have: first page and number.
+    fn first_span(&self, pages: u32, metadata: bool) -> Option<(u32, u32)> {
+        let (first, count) = spans(pages, self.hole(metadata)).next()?;
+        let most = if metadata && self.by_inode { ORDER_GROUPS } else { ORDER_PAGES };
+        Some((first, count.min(most as u32)))
+    }
+
     /// Longest hole that is read along. Groups of inodes are a read each.
     const fn hole(&self, metadata: bool) -> u32 {
         if metadata && self.by_inode { 0 } else { HOLE }
@@ -428,15 +456,14 @@ impl Watcher {
             let end = order.pages.first + order.pages.count;
             let next = self.metadata.range((false, end / crate::PIECE_PAGES, 0, 0, 0)..).next();
             let Some((&key, &(group, piece))) = next else { return };
-            let hole = self.hole(true);
-            let Some((first, count)) = spans(piece.pages, hole).next() else { return };
+            let Some((first, count)) = self.first_span(piece.pages, true) else { return };
             let start = piece.place.first_page() + u64::from(first);
             let stop = start + u64::from(count);
             // Another run may have ordered some of these as well.
             let known = start >= order.pages.first && stop <= end;
-            let follows = start >= end && start - end <= u64::from(hole);
+            let follows = start >= end && start - end <= u64::from(self.hole(true));
             // Groups of inodes are a read each: many of them would hold all threads.
-            let most = if self.by_inode { crate::PIECE_PAGES } else { ORDER_PAGES };
+            let most = if self.by_inode { ORDER_GROUPS } else { ORDER_PAGES };
             let fits = follows && stop - order.pages.first <= most;
             if !known && !fits {
                 return;
@@ -449,21 +476,29 @@ impl Watcher {
 
     /// Lets every chase order what its windows allow.
     fn refill(&mut self, now: SimTime) {
-        let mut vain = std::mem::take(&mut self.late);
+        self.book_late(now);
+        let mut vain = Vec::new();
         for (&group, run) in &mut self.runs {
             if between(run.last, now) >= IDLE {
                 continue;
             }
             let Some(chase) = run.chase.as_mut().filter(|c| c.fetch) else { continue };
             let Some(job) = self.jobs.iter().find(|j| j.id == chase.job) else { continue };
-            vain += chase.judge(job);
+            vain.push((chase.judge(job), chase.took));
             while let Some(piece) = chase.next(job) {
                 let metadata = piece.place.is_metadata();
                 let queue = if metadata { &mut self.metadata } else { &mut self.files };
                 queue.insert(key(group, &piece), (group, piece));
             }
         }
-        self.in_vain(now, vain);
+        for (pages, took) in vain {
+            self.in_vain(now, pages, took);
+        }
+    }
+
+    fn book_late(&mut self, now: SimTime) {
+        let late = std::mem::take(&mut self.late);
+        self.in_vain(now, late, self.last_took);
     }
 
     /// The next file whose generation and address are not known, and the process group that uses
@@ -476,6 +511,15 @@ impl Watcher {
             }
         }
         None
+    }
+
+    /// True if there is such a file.
+    pub fn has_unresolved(&mut self) -> bool {
+        let next = self.next_unresolved();
+        if let Some(next) = next {
+            self.unresolved.push_front(next);
+        }
+        next.is_some()
     }
 
     /// A file's generation, and the address of one of its pieces.
@@ -492,7 +536,7 @@ impl Watcher {
     }
 
     /// Ends runs that are idle. `waiting`: the disk has not answered all reads. Returns true if a job
-    /// has changed.
+    /// has changed since the last answer.
     pub fn tick(&mut self, now: SimTime, today: u64, waiting: bool) -> bool {
         let most = if waiting { IDLE_WAITING } else { IDLE };
         let idle = |r: &Run| between(r.last, now) >= most;
@@ -500,14 +544,17 @@ impl Watcher {
             self.runs.iter().filter(|(_, r)| idle(r)).map(|(&g, _)| g).collect();
         groups.sort_unstable();
         groups.iter().for_each(|&g| self.close(g, today));
-        !groups.is_empty()
+        std::mem::take(&mut self.learned)
     }
 
-    /// Ends every run.
-    pub fn finish(&mut self, today: u64) {
+    /// Ends every run. Returns true if a job has changed.
+    pub fn finish(&mut self, today: u64) -> bool {
         let mut groups: Vec<u32> = self.runs.keys().copied().collect();
         groups.sort_unstable();
         groups.iter().for_each(|&g| self.close(g, today));
+        // No job is followed now, so the rest fits into a file.
+        self.evict();
+        std::mem::take(&mut self.learned)
     }
 
     fn drop_orders(&mut self, group: u32) {
@@ -541,10 +588,13 @@ impl Watcher {
             run.others.push(job.id);
         }
         run.helped_by = Some(chase.job);
-        // These have left what is ahead already, as if used.
+        run.fetched += outcome.fetched;
+        // These have left what is ahead already, as if used. A counter never falls: those that count
+        // as used do so from now on.
         self.ahead += outcome.served;
-        self.totals.used = self.totals.used.saturating_sub(outcome.served);
-        self.in_vain(now, vain.saturating_sub(outcome.counted));
+        self.totals.used += chase.by_workers.saturating_sub(outcome.served);
+        self.last_took = chase.took;
+        self.in_vain(now, vain.saturating_sub(outcome.counted), chase.took);
     }
 
     /// A run has ended: learns from it.
@@ -554,9 +604,12 @@ impl Watcher {
         let Some(mut run) = self.runs.remove(&group) else { return };
         run.seen.retain(|p| !run.unreached.contains(&p.place));
         let pages = pages_of(&run.seen);
+        // A recognized run was counted at its job.
+        self.learned |= !run.turns.is_empty();
         if run.seen.len() < RUN_LEAST && !(self.by_inode && pages >= GROUPS_LEAST) {
             return;
         }
+        self.learned = true;
         let took = between(run.started, run.last);
         // Each program has its own jobs: two programs on one tree use other parts of it.
         let program = run.who.program;
@@ -565,7 +618,9 @@ impl Watcher {
         let best = own.map(|j| (j.overlap(&run.seen), j)).max_by_key(|b| b.0);
         match best {
             Some((overlap, job)) if 2 * overlap >= pages.max(job.pages()) => {
-                let measured = run.helped_by.is_none_or(|id| id == job.id);
+                // Without one fetched page, nothing has helped; the limits allowed none.
+                let helped = |id| id == job.id && run.fetched > 0;
+                let measured = run.helped_by.is_none_or(helped) && !run.blind;
                 if measured && 10 * overlap >= 7 * job.pages() {
                     job.whole_run(run.helped_by.is_some(), run.misses, took);
                 }
@@ -609,15 +664,16 @@ impl Watcher {
     }
 
     /// Drops jobs until the rest fits, those that ran longest ago first. Jobs that ran once have a
-    /// share: beyond it, they go first, and within it, the others do. So a new job is learned in any
-    /// case.
+    /// quarter of the jobs and of the pieces: beyond it, they go first, and within it, the others do.
+    /// So a new job is learned in any case.
     fn evict(&mut self) {
         while !self.fits() {
             let chased =
                 |id| self.runs.values().any(|r| r.chase.as_ref().is_some_and(|c| c.job == id));
             let free = self.jobs.iter().enumerate().filter(|(_, j)| !chased(j.id));
-            let once = self.jobs.iter().filter(|j| j.runs <= 1).count();
-            let many = once > JOBS_MOST / 4;
+            let once = || self.jobs.iter().filter(|j| j.runs <= 1);
+            let pieces = once().map(|j| j.pieces.len()).sum::<usize>();
+            let many = once().count() > JOBS_MOST / 4 || pieces > PIECES_ALL / 4;
             let rank = |j: &Job| ((j.runs > 1) == many, j.last_used, j.id);
             let Some((i, _)) = free.min_by_key(|(_, j)| rank(j)) else { return };
             self.jobs.remove(i);
@@ -632,8 +688,7 @@ impl Watcher {
 
     /// The counts since the start, and of the last hour.
     pub fn totals(&mut self, now: SimTime) -> Totals {
-        let late = std::mem::take(&mut self.late);
-        self.in_vain(now, late);
+        self.book_late(now);
         Totals { vain_last_hour: self.vain_last_hour(now).0 / 1_000_000, ..self.totals }
     }
 

@@ -139,9 +139,9 @@ fn any_changed_byte_gives_no_panic() {
 }
 
 #[test]
-fn a_file_with_many_extents_is_few_leaves_of_its_group_and_a_large_directory_is_all_of_them() {
+fn a_file_with_many_extents_is_few_leaves_of_its_group_and_a_large_directory_is_some() {
     const DIRECTORY: u8 = 96;
-    for (kind, most) in [(EXTENT, EXTENTS_MOST), (DIRECTORY, 1000)] {
+    for (kind, most) in [(EXTENT, EXTENTS_MOST), (DIRECTORY, PARTS_MOST)] {
         let mut leaves = Leaves::default();
         leaves.add(((1000, 1, 0), 4096, 1));
         (0..1000).for_each(|n| leaves.add(((1001, kind, n), 8192 + n * 4096, 1)));
@@ -153,4 +153,35 @@ fn a_file_with_many_extents_is_few_leaves_of_its_group_and_a_large_directory_is_
         assert!(ends && found.len() <= most + 2, "{kind}: {found:?}");
         assert!(found.len() >= most, "{kind}: {found:?}");
     }
+}
+
+#[test]
+fn a_name_in_a_large_directory_brings_a_few_leaves() {
+    const NAMES: u8 = 84;
+    const LISTING: u8 = 96;
+    let mut leaves = Leaves::default();
+    leaves.add(((0, 0, 0), 1 << 20, 1));
+    for (kind, from) in [(NAMES, 2), (LISTING, 10_002)] {
+        (0..10_000u64).for_each(|i| leaves.add(((256, kind, i << 20), (from + i) << 20, 1)));
+    }
+    leaves.add(((257, 1, 0), 1 << 50, 1));
+    let found: Vec<Key> = leaves.of_group(16).map(|l| l.1).collect();
+    let of = |kind| found.iter().filter(|k| k.1 == kind).count();
+    assert!(found.len() <= 2 * PARTS_MOST + 2, "{}", found.len());
+    assert!(of(NAMES) == PARTS_MOST && of(LISTING) > PARTS_MOST, "a listing uses the second kind");
+}
+
+#[test]
+fn a_tree_that_leads_to_the_same_nodes_again_and_again_takes_bounded_memory() {
+    let mut leaves = Leaves::default();
+    let child = ((0, 0, 0), 4096, 1);
+    leaves.add(child);
+    leaves.add(child);
+    assert_eq!((leaves.order.len(), leaves.leaves.len()), (1, 1));
+    let children = [child; 1 << 11];
+    let kept = (0..NODES_MOST as u64).filter(|&n| leaves.keep((n, 1), &children)).count();
+    assert_eq!((kept, leaves.nodes.len()), (POINTERS_MOST >> 11, POINTERS_MOST >> 11));
+    assert!(leaves.pointers <= POINTERS_MOST);
+    let mut leaves = Leaves::default();
+    assert_eq!([1, 2, 1].map(|n| leaves.keep((n, 1), &children)), [true, true, false], "known");
 }

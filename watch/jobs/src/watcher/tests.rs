@@ -87,7 +87,7 @@ impl World {
 
     fn end(&mut self) {
         self.now += IDLE.0;
-        assert!(self.watcher.tick(SimTime(self.now), self.now / SECOND, false));
+        self.watcher.tick(SimTime(self.now), self.now / SECOND, false);
         assert!(!self.watcher.is_busy());
     }
 
@@ -214,6 +214,27 @@ fn a_run_goes_on_while_the_disk_has_not_answered() {
     assert!(!watcher.tick(SimTime(now + IDLE.0), 0, true));
     assert!(watcher.tick(SimTime(now + IDLE_WAITING.0), 0, true), "not for ever");
     assert_eq!(watcher.jobs()[0].pieces().len(), 20, "one run");
+}
+
+#[test]
+fn a_run_that_teaches_nothing_changes_nothing() {
+    let mut watcher = Watcher::default();
+    let mut miss = |now, group, pages: &[Page]| {
+        for &(file, first) in pages {
+            let who = PageUser { group, program: 0 };
+            watcher.missed(SimTime(now), 0, who, Pages { file, first, count: 1 });
+        }
+        watcher.tick(SimTime(now + IDLE.0), 0, false)
+    };
+    assert!(!miss(0, 1, &metadata(1, 40)), "one page");
+    let job = metadata(2000, 41);
+    assert!(miss(10 * SECOND, 1, &job));
+    assert!(!miss(20 * SECOND, 1, &metadata(1, 40)));
+    assert!(miss(30 * SECOND, 1, &job[..4]), "it was recognized");
+    // The first pieces again: a run ends between two ticks.
+    assert!(miss(40 * SECOND, 2, &[&job[..], &job[..16]].concat()));
+    watcher.missed(SimTime(50 * SECOND), 0, DU, Pages { file: 1, first: 0, count: 1 });
+    assert!(!watcher.finish(0));
 }
 
 #[test]
@@ -346,6 +367,34 @@ fn a_dry_run_fetches_nothing_and_says_what_it_would_have_saved() {
     let (sure, most) = report.would;
     assert!(sure > 900 && sure <= most && most < 1000, "{sure} to {most}");
     assert_eq!((report.plain.runs, report.helped.runs), (2, 0));
+}
+
+#[test]
+fn a_run_for_which_the_limits_allowed_nothing_is_not_helped() {
+    let mut world = World::new();
+    world.watcher.limit(Limits { pages_ahead: 0, ..Limits::default() });
+    let job = metadata(1000, 8);
+    world.run(DU, &job);
+    assert_eq!(world.run(DU, &job), (1000, 0));
+    let report = &world.watcher.report()[0];
+    assert_eq!((report.runs, report.plain.runs, report.helped.runs), (2, 1, 0));
+}
+
+#[test]
+fn a_run_whose_end_was_not_seen_is_not_measured() {
+    let mut world = World::new();
+    let job = metadata(3000, 42);
+    world.run(DU, &job);
+    world.cool();
+    world.speed = 1000;
+    world.uses(DU, &job[..2400]);
+    world.watcher.blind();
+    world.sees = false;
+    world.uses(DU, &job[2400..]);
+    world.watcher.tick(SimTime(world.now + IDLE_WAITING.0), 0, true);
+    assert!(world.misses < 100 && !world.watcher.is_busy(), "{}", world.misses);
+    let report = &world.watcher.report()[0];
+    assert_eq!((report.runs, report.helped.runs), (2, 0));
 }
 
 #[test]
@@ -505,6 +554,7 @@ fn addresses_are_asked_for_once_and_kept() {
     let job: Vec<Page> = (100..200).map(|f| (f, 0)).collect();
     world.run(TAR, &job);
     let mut asked = Vec::new();
+    assert!(world.watcher.has_unresolved());
     while let Some((group, place)) = world.watcher.next_unresolved() {
         assert_eq!(group, TAR.group);
         world.watcher.resolved(place, 5, 1000 - place.file);
@@ -512,6 +562,7 @@ fn addresses_are_asked_for_once_and_kept() {
     }
     assert_eq!(asked, (100..200).collect::<Vec<_>>());
     world.run(TAR, &job);
+    assert!(!world.watcher.has_unresolved());
     assert_eq!(world.watcher.next_unresolved(), None);
     assert!(world.watcher.jobs()[0].pieces().iter().all(|p| p.generation == 5));
 }
@@ -546,6 +597,31 @@ fn what_is_read_once_is_evicted_before_what_is_read_daily() {
     assert!(world.watcher.jobs().len() <= JOBS_MOST);
     let (misses, _) = world.run(DU, &daily);
     assert!(misses < 40, "{misses}");
+}
+
+#[test]
+fn jobs_fit_into_a_file_after_the_last_run_though_it_was_short() {
+    let mut watcher = Watcher::default();
+    let piece = |id: u32| Piece::new(PieceId { file: id.into(), chunk: 0 }, 1);
+    watcher.set_jobs((1..=70).map(|id| Job::new(id, 0, vec![piece(id)])).collect());
+    watcher.missed(SimTime(0), 0, DU, Pages { file: 1, first: 0, count: 1 });
+    watcher.finish(0);
+    assert!(watcher.fits());
+}
+
+#[test]
+fn large_scans_that_ran_once_evict_no_nightly_job() {
+    let big = |id: u32, runs: u32, last_used: u64| {
+        let piece = |chunk| Piece::new(PieceId { file: id.into(), chunk }, 1);
+        let mut job = Job::new(id, id.into(), (0..1 << 17).map(piece).collect());
+        (job.runs, job.last_used) = (runs, last_used);
+        job
+    };
+    let mut watcher = Watcher::default();
+    let once = [big(3, 1, 12), big(4, 1, 13), big(5, 1, 14)];
+    watcher.set_jobs([big(1, 100, 10), big(2, 100, 11)].into_iter().chain(once).collect());
+    watcher.evict();
+    assert_eq!(watcher.jobs().iter().map(|j| j.id).collect::<Vec<_>>(), [1, 2, 4, 5]);
 }
 
 #[test]
@@ -598,7 +674,13 @@ fn nothing_is_fetched_for_a_run_that_is_idle() {
     assert!(world.watcher.next_order(SimTime(world.now), true).is_some());
     world.now += IDLE.0;
     assert_eq!(world.watcher.next_order(SimTime(world.now), true), None);
+    assert!(!world.watcher.is_group_at_work(DU.group, SimTime(world.now)));
     world.uses(DU, &job[300..301]);
+    assert!(world.watcher.is_group_at_work(DU.group, SimTime(world.now)));
+    world.watcher.limit(Limits { pages_ahead: 0, ..Limits::default() });
+    assert!(!world.watcher.may_fetch(), "what the driver keeps back waits, too");
+    world.watcher.limit(Limits::default());
+    assert!(world.watcher.may_fetch());
     assert!(world.watcher.next_order(SimTime(world.now), true).is_some(), "it goes on");
 }
 
@@ -678,6 +760,23 @@ fn each_group_of_inodes_in_vain_is_a_read() {
 }
 
 #[test]
+fn pages_in_vain_cost_what_the_orders_of_their_own_job_took() {
+    let mut world = World::new();
+    let long: Vec<Page> = (0..600).flat_map(|f| (0..32).map(move |i| (100 + f, i))).collect();
+    for _ in 0..3 {
+        world.run(TAR, &long);
+    }
+    let job = metadata(5000, 4);
+    world.run(DU, &job);
+    let before = world.totals();
+    assert!(before.fetched > 30_000, "many pages a read: {before:?}");
+    world.run(DU, &[&job[..40], &metadata(2000, 5)].concat());
+    let after = world.totals();
+    let (pages, millis) = (after.vain - before.vain, after.vain_last_hour - before.vain_last_hour);
+    assert!(pages > 100 && millis >= 7 * pages, "{pages} pages, each a read of 8 ms: {millis} ms");
+}
+
+#[test]
 fn pages_ahead_count_as_if_in_vain() {
     let mut watcher = Watcher::default();
     watcher.limit(Limits { price: Duration(SECOND), ..Limits::default() });
@@ -692,9 +791,10 @@ fn an_order_has_few_groups_of_inodes() {
         let piece = Piece::new(PieceId { file: DEVICE, chunk }, u32::MAX);
         watcher.metadata.insert(key(1, &piece), (1, piece));
     }
-    for _ in 0..6 {
-        assert_eq!(watcher.next_order(SimTime(0), false).unwrap().pages.count, 32);
-    }
+    let orders: Vec<Pages> =
+        std::iter::from_fn(|| watcher.next_order(SimTime(0), false)).map(|o| o.pages).collect();
+    let want = |n| Pages { file: DEVICE, first: n * ORDER_GROUPS, count: ORDER_GROUPS };
+    assert_eq!(orders, (0..6 * 32 / ORDER_GROUPS).map(want).collect::<Vec<_>>());
 }
 
 #[test]
@@ -752,8 +852,10 @@ fn what_only_our_workers_used_is_in_vain_behind_the_place_of_the_program() {
             world.watcher.touched(SimTime(world.now), None, pages);
         }
     }
+    let before = world.totals().used;
     world.end();
     let totals = world.totals();
+    assert!(totals.used >= before, "a counter that falls looks like a restart");
     assert!(totals.used <= 360 && totals.fetched > 700, "{totals:?}");
     assert_eq!(totals.used + totals.vain, totals.fetched);
     let report = &world.watcher.report()[0];
