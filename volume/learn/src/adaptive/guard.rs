@@ -33,6 +33,8 @@ impl DayTimes {
 /// See the module.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Guard {
+    /// Disk time between two looks, within which the policy may fall behind unseen.
+    between: Duration,
     day: u64,
     today: DayTimes,
     bypasses: bool,
@@ -41,6 +43,16 @@ pub struct Guard {
 }
 
 impl Guard {
+    /// A guard that looks once in this time: it must act earlier to keep its promise.
+    ///
+    /// # Panics
+    /// If the time is not less than half of what the policy may lose.
+    #[must_use]
+    pub fn looking_each(between: Duration) -> Self {
+        assert!(between.0 < ASIDE.1.0 - RETURNS.1.0, "too seldom");
+        Self { between, ..Self::default() }
+    }
+
     /// Disk time since the last look, which is of this day. Says whether the policy must stay aside.
     pub fn look(&mut self, day: u64, times: DayTimes) -> bool {
         // A clock that is set back does not end a day, nor the debt of it.
@@ -53,7 +65,8 @@ impl Guard {
             self.bypassed += times.actual;
         }
         self.worst = self.worst.max(self.today.excess());
-        self.bypasses = self.today.exceeds(if self.bypasses { RETURNS } else { ASIDE });
+        let aside = (ASIDE.0, Duration(ASIDE.1.0 - self.between.0));
+        self.bypasses = self.today.exceeds(if self.bypasses { RETURNS } else { aside });
         self.bypasses
     }
 
@@ -99,6 +112,15 @@ mod tests {
         assert!(!guard.look(1, times(1_000_000, 1_000_000)), "3.1 s of 1101 are little");
         assert_eq!(guard.bypassed(), Duration::from_millis(1_100_000));
         assert_eq!(guard.worst_excess(), Duration::from_millis(3_100));
+    }
+
+    /// The promise holds at the next look, if the policy loses all time until then.
+    #[test]
+    fn who_looks_seldom_acts_earlier() {
+        let mut guard = Guard::looking_each(Duration::from_millis(1_000));
+        assert!(!guard.look(1, times(0, 2_000)));
+        assert!(guard.look(1, times(0, 1_000)));
+        assert_eq!(guard.worst_excess(), Duration::from_millis(3_000));
     }
 
     #[test]
