@@ -1,9 +1,11 @@
 //! Fits a modelled disk to the service times of the real one, while the volume works.
 //!
 //! The predicted service time is `a * positioning + b * transfer`, where the model gives both
-//! parts. Weighted least squares over the latest reads give the factors `a` and `b`. The weight of
-//! a read is one divided by its modelled time. So the sum of the predicted times equals the sum of
-//! the measured times.
+//! parts. The real platter stands elsewhere than the modelled one, so the modelled times of rotation
+//! are random beside the real ones. Least squares would then take positioning for transfer. So the
+//! factors come from two sums over the latest reads, in which the randomness cancels out: the sum of
+//! the errors is zero, and so is the sum of the errors multiplied by the transfer (instrumental
+//! variables). As long as too few long reads show `b`, it stays near `a`.
 
 /// Weight of the reads so far, at each new read: some 2,000 reads count.
 const KEEP: f64 = 1.0 - 1.0 / 2_000.0;
@@ -13,6 +15,9 @@ const PRIOR: f64 = 2.0;
 const COMPARE_EVERY: u32 = 256;
 /// Weight of the latest comparison.
 const LATEST: f64 = 0.3;
+/// Long reads show `b` once the sum of their squared transfer times is above the square of this share
+/// of a mean read.
+const SHOWN: f64 = 0.25;
 
 /// A modelled service time in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -32,12 +37,21 @@ impl ServiceTime {
     }
 }
 
+/// Sums over the latest reads.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    reads: f64,
+    positioning: f64,
+    transfer: f64,
+    measured: f64,
+    /// Products of the transfer with each of these three.
+    by_transfer: [f64; 3],
+}
+
 /// See the module.
 #[derive(Clone, Debug)]
 pub(crate) struct Calibration {
-    /// Weighted sums of products: positioning squared, positioning and transfer, transfer squared;
-    /// positioning and measured, transfer and measured.
-    sums: [f64; 5],
+    sums: Sums,
     factors: (f64, f64),
     /// Since the last comparison: reads, predicted and measured seconds.
     window: (u32, f64, f64),
@@ -49,15 +63,13 @@ pub(crate) struct Calibration {
 impl Default for Calibration {
     fn default() -> Self {
         let mut new = Self {
-            sums: [0.0; 5],
+            sums: Sums::default(),
             factors: (1.0, 1.0),
             window: (0, 0.0, 0.0),
             ratio: None,
             error: None,
         };
-        for (positioning_s, transfer_s) in [(0.01, 0.0), (0.0, 0.001)] {
-            new.add(ServiceTime { positioning_s, transfer_s }, positioning_s + transfer_s, PRIOR);
-        }
+        new.add(ServiceTime { positioning_s: 0.01, transfer_s: 0.001 }, 0.011, PRIOR);
         new
     }
 }
@@ -71,31 +83,37 @@ impl Calibration {
         let (reads, predicted_s, sum_s) = self.window;
         self.window = (reads + 1, predicted_s + self.predict(modelled), sum_s + measured_s);
         self.compare();
-        self.sums.iter_mut().for_each(|s| *s *= KEEP);
         self.add(modelled, measured_s, 1.0);
         self.solve();
     }
 
     fn add(&mut self, modelled: ServiceTime, measured_s: f64, times: f64) {
         let ServiceTime { positioning_s: p, transfer_s: t } = modelled;
-        let weight = times / (p + t);
-        let products = [p * p, p * t, t * t, p * measured_s, t * measured_s];
-        for (sum, product) in self.sums.iter_mut().zip(products) {
-            *sum += weight * product;
+        let Sums { reads, positioning, transfer, measured, by_transfer: [tp, tt, tm] } =
+            &mut self.sums;
+        for (sum, new) in [
+            (reads, 1.0),
+            (positioning, p),
+            (transfer, t),
+            (measured, measured_s),
+            (tp, t * p),
+            (tt, t * t),
+            (tm, t * measured_s),
+        ] {
+            *sum = *sum * KEEP + times * new;
         }
     }
 
-    /// No factor is below zero: then the other one alone predicts.
+    /// No factor is below zero: then one factor is that of both parts.
     fn solve(&mut self) {
-        let [pp, pt, tt, pm, tm] = self.sums;
-        let determinant = pp * tt - pt * pt;
-        let both = ((pm * tt - tm * pt) / determinant, (tm * pp - pm * pt) / determinant);
-        let total = |sum: f64| (pm + tm) / sum;
-        self.factors = match both {
-            (a, b) if a >= 0.0 && b >= 0.0 && (a + b).is_finite() => (a, b),
-            (a, _) if a < 0.0 => (0.0, total(pt + tt)),
-            _ => (total(pp + pt), 0.0),
-        };
+        let Sums { reads, positioning: p, transfer: t, measured: m, by_transfer } = self.sums;
+        let near = (SHOWN * m / reads).powi(2);
+        let [tp, tt, tm] = [by_transfer[0] - near, by_transfer[1] + near, by_transfer[2]];
+        let determinant = p * tt - t * tp;
+        let (a, b) = ((m * tt - t * tm) / determinant, (p * tm - tp * m) / determinant);
+        let both = m / (p + t);
+        let fits = a >= 0.0 && b >= 0.0 && (a + b).is_finite();
+        self.factors = if fits { (a, b) } else { (both, both) };
     }
 
     fn compare(&mut self) {
@@ -151,6 +169,27 @@ mod tests {
         let (a, b) = calibration.factors;
         assert!((a - 0.4).abs() < 0.01 && (b - 3.0).abs() < 0.05, "{a} {b}");
         assert!(calibration.error().unwrap() < 0.01, "{:?}", calibration.error());
+    }
+
+    /// Short reads, and a few long ones at first, of a disk whose platter stands elsewhere than the
+    /// modelled one. Long reads of another system are predicted from that.
+    #[test]
+    fn rotation_that_the_model_cannot_know_is_not_taken_for_transfer() {
+        let mut random = 1_u64;
+        let mut turn = || {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (random >> 33) as f64 / f64::from(1_u32 << 31)
+        };
+        let mut calibration = Calibration::default();
+        for i in 0..1_500 {
+            let pages = if i < 10 { 64.0 } else { 1.0 };
+            let modelled = ServiceTime { positioning_s: 0.008 * turn(), transfer_s: 14e-6 * pages };
+            calibration.observe(modelled, 0.004 + 0.011 * turn() + 70e-6 * pages);
+        }
+        let of_vanilla = ServiceTime { positioning_s: 0.004, transfer_s: 14e-6 * 16.0 };
+        let expected_s = 0.004 + 0.0055 + 70e-6 * 16.0;
+        let ratio = calibration.predict(of_vanilla) / expected_s;
+        assert!((ratio - 1.0).abs() < 0.12, "{ratio} {:?}", calibration.factors);
     }
 
     #[test]

@@ -313,7 +313,10 @@ fn in_use(debian: &Debian, written: &str) {
     let journal = debian.journal();
     assert!(journal.contains("Skipping SIGKILL") && journal.contains("in use"), "{journal}");
     debian.run("for p in /proc/[0-9]*; do [ \"$(readlink $p/cwd)\" != /srv/data ] || kill -9 ${p#/proc/}; done");
-    debian.run("umount /srv/data");
+    // The kill ends a little later.
+    debian.run(
+        "i=0; until umount /srv/data; do i=$((i + 1)); [ $i -lt 100 ] || exit 1; sleep 0.1; done",
+    );
     debian.run("while grep -qsa 'seekles[s].serve' /proc/[0-9]*/cmdline; do sleep 0.1; done");
     debian.run("rm /run/holds; systemctl start srv-data.mount");
     assert_eq!(debian.files(), written, "started again");
