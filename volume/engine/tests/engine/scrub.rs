@@ -477,9 +477,18 @@ fn a_failed_flush_of_a_checkpoint_leads_to_write_through_and_a_client_is_told() 
     world.read_all();
 }
 
-/// The host may report a failed flush to a client's flush, and drop pages of a checkpoint.
+/// The host may report a failed flush to a client's flush, and drop pages of a checkpoint whose own
+/// flush is under way, or begins later.
 #[test]
 fn a_checkpoint_beside_a_failed_flush_of_the_area_is_written_again() {
+    let is_flush = |io: &Io| io.target == Target::Area && io.op == Op::Flush;
+    let is_page = |io: &Io| io.class == Class::Background && io.op == Op::Write;
+    checkpoint_beside_a_failed_flush(is_flush);
+    checkpoint_beside_a_failed_flush(is_page);
+}
+
+/// The flush fails as soon as the checkpoint has such an I/O in flight.
+fn checkpoint_beside_a_failed_flush(is_under_way: impl Fn(&Io) -> bool) {
     let mut world = World::new(writeback());
     world.settle();
     let is_flush = |io: &Io| io.target == Target::Area && io.op == Op::Flush;
@@ -492,7 +501,7 @@ fn a_checkpoint_beside_a_failed_flush_of_the_area_is_written_again() {
     let of_client = world.waiting.remove(in_flight(&world, is_flush));
     // A checkpoint is written meanwhile.
     let mut page = 10;
-    while !world.waiting.iter().any(is_flush) {
+    while !world.waiting.iter().any(&is_under_way) {
         if world.waiting.is_empty() {
             world.issue(Op::Write, home(page, 1));
             page = 10 + (page + 1) % 40;
