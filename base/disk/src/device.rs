@@ -118,6 +118,14 @@ impl DeviceSpec {
         }
     }
 
+    /// Power without requests, in watts; zero if the power is not known.
+    pub fn idle_w(&self) -> f64 {
+        match self {
+            Self::Disk(d) => d.power.idle_w,
+            Self::Volume(v) => v.power.as_ref().map_or(0.0, |p| p.idle_w),
+        }
+    }
+
     /// The description, if the device has a provider's prices.
     pub fn priced(&self) -> Option<&VolumeSpec> {
         match self {

@@ -13,7 +13,7 @@ const YEAR_S: f64 = 365.25 * 86_400.0;
 /// The savings of the chosen system in a year of days like those of the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Yearly {
-    /// Energy, background work counted.
+    /// Energy above that of an idle disk, background work counted.
     pub joules: f64,
     /// Price of operations in US dollars; `null` without a provider's prices.
     pub usd: Option<f64>,
@@ -63,8 +63,11 @@ pub(crate) fn yearly(advice: &Advice, disk: &DeviceSpec) -> Option<Yearly> {
     // The first fold teaches, and counts for nothing.
     let all: u64 = advice.fold_requests.iter().sum();
     let times = YEAR_S / span * all as f64 / now.requests.max(1) as f64;
+    // A year is as long for both systems. Without arrival times, the faster system only ends
+    // earlier: no year saves the idle power of this time.
+    let shorter_s = if advice.replay == "open" { 0.0 } else { now.span_s - then.span_s };
     Some(Yearly {
-        joules: (now.joules - then.joules) * times,
+        joules: (now.joules - then.joules - disk.idle_w() * shorter_s) * times,
         usd: disk.priced().map(|_| (now.operations_usd - then.operations_usd) * times),
     })
 }

@@ -92,14 +92,18 @@ fn found(advice: &Advice, chosen: Option<&Tried>, folds: &str) -> Vec<String> {
         }
         (verdict, Some(t)) => {
             out.push(format!(
-                "{}: {} saves {} of {}, background work counted (90% range for {folds}: {}), and {} of its {}.",
+                "{}: {} saves {} of {}, background work counted (90% range for {folds}: {}), and {} of {}.",
                 if verdict == Verdict::Worth { "Worth it" } else { "Unsure" },
                 t.system,
                 percent(by.share(t)),
                 by.words(),
                 by.saves(t).map_or_else(String::new, |gain| range(&gain)),
                 percent(if by == RankedBy::Money { t.saves_busy } else { t.saves_energy }.share),
-                if by == RankedBy::Money { "time" } else { "joules" },
+                match by {
+                    RankedBy::Money => "its time",
+                    RankedBy::Time if advice.replay == "open" => "its joules",
+                    RankedBy::Time => "the joules of its work",
+                },
             ));
             if advice.held_out_folds > 0 {
                 out.push(format!(

@@ -214,7 +214,8 @@ fn operations_are_counted_and_priced_where_somebody_sends_a_bill() {
     );
 }
 
-/// The command is one that the program takes, and a year is the trace's saving, in proportion.
+/// The command is one that the program takes, and a year is the trace's saving above idle power, in
+/// proportion.
 #[test]
 fn the_answer_ends_with_what_to_type_and_with_a_year() {
     let place = Place::new();
@@ -230,8 +231,14 @@ fn the_answer_ends_with_what_to_type_and_with_a_year() {
     let (now, then) = (&advice["tried"][0]["total"], &chosen(&advice)["total"]);
     let saved = number(&now["joules"]) - number(&then["joules"]);
     let counted = number(&now["requests"]) / 17_280.0;
-    let by_hand = saved / counted * 365.25 / 2.0;
+    // The disk idles at 8 W for the time by which the faster system ends earlier.
+    let shorter = number(&now["span_s"]) - number(&then["span_s"]);
+    let by_hand = (saved - 8.0 * shorter) / counted * 365.25 / 2.0;
     let joules = number(&advice["a_year"]["joules"]);
+    // The arm takes 14 W, rotation and idling take 8 W: at most 6 W of the positioning is saved.
+    let most = 6.0 * number(&now["positioning_s"]) / counted * 365.25 / 2.0;
+    assert!(joules <= most, "{joules}, at most {most}");
+    assert!(words(&advice).contains(" of the joules of its work."), "{}", words(&advice));
     assert!(saved > 0.0 && (joules / by_hand - 1.0).abs() < 1e-3, "{joules}, by hand {by_hand}");
     assert_eq!(advice["a_year"]["usd"], Value::Null, "nobody sells this disk by the hour");
     assert!(words(&advice).contains("In a year of such days"), "{}", words(&advice));
