@@ -119,7 +119,7 @@ def _advised(trace: Trace, disk: str, policy: Any, options: Mapping[str, Any]):
         "requests": advice.trace["requests"],
         "verdict": advice.verdict,
         "busy_s": present.document["total"]["busy_s"],
-        "joules": present.document["total"]["joules"],
+        "joules": present.saves_energy and present.document["total"]["joules"],
         "notes": _noted(advice),
     }
     if chosen:
@@ -127,7 +127,7 @@ def _advised(trace: Trace, disk: str, policy: Any, options: Mapping[str, Any]):
         row["saves_busy"] = chosen.saves_busy["share"]
         row["saves_busy_low"] = chosen.saves_busy["low"]
         row["saves_busy_high"] = chosen.saves_busy["high"]
-        row["saves_energy"] = chosen.saves_energy["share"]
+        row["saves_energy"] = chosen.saves_energy and chosen.saves_energy["share"]
         row["saves_usd"] = chosen.saves_usd and chosen.saves_usd["share"]
         row["held_out_saves_busy"] = chosen.held_out_saves_busy
     if best:

@@ -131,15 +131,15 @@ pub struct Tried {
     /// held-out folds.
     pub saves_busy: Gain,
     /// Joules saved over the folds that choose, with moving counted, and its range for the held-out
-    /// folds.
-    pub saves_energy: Gain,
+    /// folds; none unless the power of both devices is known.
+    pub saves_energy: Option<Gain>,
     /// The price of operations saved, in the same way; none unless both devices bill operations.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub saves_usd: Option<Gain>,
     /// Disk time saved over the held-out folds.
     pub held_out_saves_busy: f64,
     /// Joules saved over the held-out folds.
-    pub held_out_saves_energy: f64,
+    pub held_out_saves_energy: Option<f64>,
     /// The price of operations saved over the held-out folds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held_out_saves_usd: Option<f64>,
@@ -245,12 +245,14 @@ pub(crate) struct Scale<'a> {
     pub(crate) chooses: Range<usize>,
     held_out: usize,
     by: RankedBy,
+    /// Whether the power of the first system's device is known.
+    powered: bool,
 }
 
 impl<'a> Scale<'a> {
     pub(crate) fn new(base: &'a [FoldCosts], by: RankedBy) -> Self {
         let (chooses, held_out) = chooses(base.len());
-        Self { base, chooses, held_out, by }
+        Self { base, chooses, held_out, by, powered: true }
     }
 
     /// Savings over the folds that choose, with the range for the held-out folds.
@@ -271,6 +273,7 @@ impl<'a> Scale<'a> {
         let joules: fn(&FoldCosts) -> f64 = |lap| lap.joules;
         let usd: fn(&FoldCosts) -> f64 = |lap| lap.operations_usd;
         let billed = self.by == RankedBy::Money && system.disk.priced().is_some();
+        let powered = self.powered && system.disk.has_power();
         Tried {
             system: system.name.clone(),
             change,
@@ -282,10 +285,10 @@ impl<'a> Scale<'a> {
             replan_folds: system.learning.and_then(|l| l.plan_folds()),
             days,
             saves_busy: self.estimate(laps, busy),
-            saves_energy: self.estimate(laps, joules),
+            saves_energy: powered.then(|| self.estimate(laps, joules)),
             saves_usd: billed.then(|| self.estimate(laps, usd)),
             held_out_saves_busy: self.left_out(laps, busy),
-            held_out_saves_energy: self.left_out(laps, joules),
+            held_out_saves_energy: powered.then(|| self.left_out(laps, joules)),
             held_out_saves_usd: billed.then(|| self.left_out(laps, usd)),
             total: FoldCosts::sum(&laps[1..]),
             laps: laps.to_vec(),
@@ -318,7 +321,8 @@ fn conclude(
     let laps = rolled.laps();
     let billed = laps[0].iter().any(|lap| lap.operations_usd > 0.0);
     let by = if billed { RankedBy::Money } else { RankedBy::Time };
-    let scale = Scale::new(&laps[0], by);
+    let powered = options.host.disk.has_power();
+    let scale = Scale { powered, ..Scale::new(&laps[0], by) };
     let results = laps.iter().zip(&rolled.runs);
     let tried: Vec<Tried> = systems
         .iter()

@@ -72,6 +72,16 @@ fn of_money(advice: &Advice) -> String {
     }
 }
 
+/// The cost that does not decide, if it is known.
+fn beside(advice: &Advice, t: &Tried) -> String {
+    let (gain, cost) = match advice.ranked_by {
+        RankedBy::Money => (Some(t.saves_busy), "its time"),
+        RankedBy::Time if advice.replay == "open" => (t.saves_energy, "its joules"),
+        RankedBy::Time => (t.saves_energy, "the joules of its work"),
+    };
+    gain.map_or_else(String::new, |gain| format!(", and {} of {cost}", percent(gain.share)))
+}
+
 /// Whether a policy pays, and how surely.
 fn found(advice: &Advice, chosen: Option<&Tried>, folds: &str) -> Vec<String> {
     let (mut out, by) = (Vec::new(), advice.ranked_by);
@@ -92,18 +102,13 @@ fn found(advice: &Advice, chosen: Option<&Tried>, folds: &str) -> Vec<String> {
         }
         (verdict, Some(t)) => {
             out.push(format!(
-                "{}: {} saves {} of {}, background work counted (90% range for {folds}: {}), and {} of {}.",
+                "{}: {} saves {} of {}, background work counted (90% range for {folds}: {}){}.",
                 if verdict == Verdict::Worth { "Worth it" } else { "Unsure" },
                 t.system,
                 percent(by.share(t)),
                 by.words(),
                 by.saves(t).map_or_else(String::new, |gain| range(&gain)),
-                percent(if by == RankedBy::Money { t.saves_busy } else { t.saves_energy }.share),
-                match by {
-                    RankedBy::Money => "its time",
-                    RankedBy::Time if advice.replay == "open" => "its joules",
-                    RankedBy::Time => "the joules of its work",
-                },
+                beside(advice, t),
             ));
             if advice.held_out_folds > 0 {
                 out.push(format!(
@@ -192,11 +197,13 @@ fn instead(advice: &Advice) -> Vec<String> {
         out.push(format!("{word}, without a learned policy: {}.", list.join("; ")));
     }
     for t in advice.tried.iter().filter(|t| t.change == Change::Setting) {
-        if by.share(t) < WORTH && t.saves_energy.share >= WORTH {
+        if by.share(t) < WORTH
+            && let Some(energy) = t.saves_energy.filter(|gain| gain.share >= WORTH)
+        {
             out.push(format!(
                 "{} saves {} of the joules; the mean response time is then {:.1} ms instead of {:.1}.",
                 t.system,
-                percent(t.saves_energy.share),
+                percent(energy.share),
                 t.total.response_ms,
                 now.response_ms,
             ));

@@ -206,6 +206,10 @@ fn operations_are_counted_and_priced_where_somebody_sends_a_bill() {
     let usd = number(&of("cloud-hdd-metered")["total"]["operations_usd"]);
     assert!((usd - 1100.0 * 0.05 / 1e6).abs() < 1e-12, "{usd}");
     assert_eq!(of("as it is")["total"]["operations"], 0, "a disk sends no bill");
+    // Nobody knows the power of the cloud's disks.
+    assert_eq!(of("cloud-hdd-metered")["saves_energy"], Value::Null);
+    assert_eq!(of("cloud-hdd-metered")["held_out_saves_energy"], Value::Null);
+    assert!(of("sata-ssd")["saves_energy"]["share"].is_number(), "{}", of("sata-ssd"));
     assert!(tried.iter().any(|t| t["change"] == "device_layout"));
     assert!(
         words(&advice).contains("On cloud-hdd-metered: 1100 operations, $0.0001"),
@@ -289,6 +293,9 @@ fn money_decides_where_operations_are_billed() {
     for part in [" of the price of operations, background", " operations to object-store instead"] {
         assert!(said.contains(part), "{part}: {said}");
     }
+    assert_eq!(choice["saves_energy"], Value::Null, "the power of this device is not known");
+    assert_eq!(billed["a_year"]["joules"], Value::Null);
+    assert!(!said.contains(" MJ "), "{said}");
     let free = on("wd800jb");
     assert_eq!(free["ranked_by"], "time");
     assert_eq!(
