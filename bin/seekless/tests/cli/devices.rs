@@ -61,6 +61,23 @@ fn operations_are_counted_and_billed() {
     assert_eq!(run_of(&simulate(&scattered), "vanilla")["operations"]["reads"], 100);
 }
 
+/// The price of a volume that bills no operations does not depend on the time of a closed loop.
+#[test]
+fn a_closed_loop_does_not_price_the_holding_of_a_volume() {
+    let place = Place::new();
+    let scattered: Vec<_> = (0..100).map(|i| (i * 7_919 % 100 * 1_000, 8, true)).collect();
+    place.file("trace", disksim(&scattered));
+    let args = ["simulate", "trace", "--disk", "cloud-ssd", "--policy", "vanilla", "--train", "0"];
+    let dollars = |more: &[&str]| {
+        let out = place.ok(&[&args[..], more].concat());
+        let row = out.lines().find(|line| line.trim_start().starts_with("vanilla")).unwrap();
+        // Policy, busy time, operations, dollars.
+        row.split_whitespace().nth(3).unwrap().to_owned()
+    };
+    assert_eq!(dollars(&[]), "0");
+    assert_ne!(dollars(&["--open-loop"]), "0");
+}
+
 /// The recorded desktop on a volume that bills and limits operations.
 #[test]
 fn the_adaptive_policy_saves_operations_and_money() {
