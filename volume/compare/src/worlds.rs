@@ -233,7 +233,8 @@ impl Running {
         self.timed(|this| match &mut this.world {
             World::Told(simulation) => simulation.drain(),
             World::Guarded(guarded) => guarded.drain(),
-            World::Replicating(_) | World::Shuffled(..) => Ok(()),
+            World::Replicating(r) => r.simulation.drain(),
+            World::Shuffled(..) => Ok(()),
         })
     }
 

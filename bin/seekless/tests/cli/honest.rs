@@ -71,3 +71,18 @@ fn a_second_half_unlike_the_first_gains_nothing_that_was_not_foreseen() {
     assert!(busy(&json, "adaptive") < 0.8 * vanilla, "it learns while it serves");
     assert!(number(&run_of(&json, "borg")["background_busy_s"]) > 0.0);
 }
+
+/// A write that waits in the write buffer is work that the disk still owes.
+#[test]
+fn a_system_with_replicas_destages_its_write_buffer() {
+    let place = Place::new();
+    let mut writes = scattered(&mut Dice::new(14), 2_000);
+    writes.iter_mut().for_each(|(_, _, reads)| *reads = false);
+    place.file("a.trace", disksim(&writes));
+    let buffer = ["--train", "0%", "--write-buffer", "50%", "--gather", "1s"];
+    let args = ["a.trace", "--disk", "wd800jb", "--policy", "vanilla,fs2"];
+    let json = place.json(&[&args[..], &buffer[..]].concat());
+    // Each page goes home: even in order of address this takes 2 ms.
+    let background = number(&run_of(&json, "fs2")["background_busy_s"]);
+    assert!(background > 1.0, "{background} s");
+}
