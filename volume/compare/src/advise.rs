@@ -185,7 +185,8 @@ pub struct Advice {
     pub fold_days: Vec<u64>,
     /// Last folds, which no choice has seen.
     pub held_out_folds: usize,
-    /// Share of disk time in seeks and rotational waits; the rest is transfer.
+    /// Share of disk time in seeks and rotational waits; the rest is transfer, and on some devices
+    /// latency.
     pub positioning_share: f64,
     /// The cost that decides.
     pub ranked_by: RankedBy,

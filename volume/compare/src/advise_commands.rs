@@ -98,10 +98,13 @@ pub(crate) fn else_would(advice: &Advice) -> Option<String> {
     if advice.tried.iter().any(helps) {
         return None;
     }
+    let now = &advice.tried[0].total;
     Some(if advice.ranked_by == RankedBy::Money {
         "No candidate saves operations: no request repeats in a way that a policy can learn. More RAM than was tried (--cache) would save some.".to_owned()
-    } else if advice.positioning_share < 0.5 {
+    } else if now.transfer_s > 0.5 * now.busy_s {
         "No candidate helps: the disk spends its time in transfer. Only a device with faster transfer would help; name such devices with --or.".to_owned()
+    } else if advice.positioning_share == 0.0 {
+        "No candidate helps: no request repeats in a way that a policy can learn. More RAM than was tried (--cache), or a device with less latency (--or) would help.".to_owned()
     } else {
         "No candidate helps: no request repeats in a way that a policy can learn. More RAM than was tried (--cache), or a device without seeks (--or) would help.".to_owned()
     })

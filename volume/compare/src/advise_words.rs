@@ -27,10 +27,7 @@ pub(crate) fn sentences(advice: &Advice) -> Vec<String> {
         );
         return out;
     }
-    out.push(format!(
-        "Seeks and rotational waits take {} of the disk's time; the rest is transfer, with read-ahead.",
-        percent(advice.positioning_share)
-    ));
+    out.push(time_goes(advice));
     if advice.tried.iter().any(|t| t.change == Change::Foresight) {
         out.push(format!(
             "A policy that knows the next 1,000 requests would save {}{}, background work counted.",
@@ -62,6 +59,20 @@ pub(crate) fn sentences(advice: &Advice) -> Vec<String> {
     out.extend(instead(advice));
     out.extend(else_would(advice));
     out
+}
+
+/// The parts of the disk's time.
+fn time_goes(advice: &Advice) -> String {
+    let now = &advice.tried[0].total;
+    let positioning = percent(advice.positioning_share);
+    let head = format!("Seeks and rotational waits take {positioning} of the disk's time");
+    if now.busy_s - now.positioning_s - now.transfer_s < 0.0005 * now.busy_s {
+        return format!("{head}; the rest is transfer, with read-ahead.");
+    }
+    let transfer = percent(now.transfer_s / now.busy_s);
+    format!(
+        "{head}, and transfer, with read-ahead, takes {transfer}; the rest is latency and the controller's time."
+    )
 }
 
 /// Names the cost where it is not disk time.

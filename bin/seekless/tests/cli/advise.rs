@@ -218,6 +218,19 @@ fn operations_are_counted_and_priced_where_somebody_sends_a_bill() {
     );
 }
 
+/// Without an arm, most of the time is latency.
+#[test]
+fn a_device_without_an_arm_is_not_said_to_spend_its_time_in_transfer() {
+    let place = Place::new();
+    place.file("a.trace", disksim(&scattered(&mut Dice::new(25), 1200)));
+    let args = ["a.trace", "--disk", "cloud-hdd", "--or", "cloud-hdd", "--read-ahead", "0"];
+    let advice = advice(&place, &args);
+    let (said, now) = (words(&advice), &advice["tried"][0]["total"]);
+    assert!(number(&now["transfer_s"]) < 0.1 * number(&now["busy_s"]), "{now}");
+    assert!(said.contains("; the rest is latency and the controller's time."), "{said}");
+    assert!(!said.contains("faster transfer"), "{said}");
+}
+
 /// The command is one that the program takes, and a year is the trace's saving above idle power, in
 /// proportion.
 #[test]
