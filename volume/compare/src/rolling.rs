@@ -14,6 +14,7 @@ use seekless_learn::{DAY, Learner, Policy, PolicyName, Streams, Training, Volume
 use seekless_sim::Replay;
 use seekless_trace::{OpenOptions, Progress, Reader, Source};
 
+use crate::advise::chooses;
 use crate::error::StudyError;
 use crate::fold_costs::FoldCosts;
 use crate::folds::{Cutting, Days, Fold, FoldCuts, day_of};
@@ -349,6 +350,11 @@ impl SystemsReplay<'_, '_> {
         self.serve()?;
         if self.trip.cut.trains {
             return Ok(()); // it was not served
+        }
+        // The folds that choose pay for all writes that they absorbed, and for no others.
+        let choose = chooses(self.trip.cut.folds.len()).0;
+        if [choose.start, choose.end].contains(&(self.fold + 1)) {
+            self.runs.iter_mut().try_for_each(Running::settle_buffer)?;
         }
         self.runs.iter_mut().try_for_each(Running::lap)
     }

@@ -4,7 +4,7 @@ use std::time::{Duration as WallTime, Instant};
 
 use seekless_block::{Extent, Lba, Request, SimTime};
 use seekless_disk::{Device, DeviceSpec};
-use seekless_engine::Config;
+use seekless_engine::{Config, Mode};
 use seekless_learn::{AreaAt, Foreseen, Guard, Plan, PlanConfig, Policy, PolicyName};
 use seekless_sim::{Guarded, Measured, Replay, SimConfig, SimError, Simulation};
 
@@ -235,6 +235,19 @@ impl Running {
             World::Guarded(guarded) => guarded.drain(),
             World::Replicating(r) => r.simulation.drain(),
             World::Shuffled(..) => Ok(()),
+        })
+    }
+
+    /// As [`Running::drain`] for a system with plans, and the write buffer absorbs again. So no fold
+    /// leaves work to the folds after it.
+    pub(crate) fn settle_buffer(&mut self) -> Result<(), StudyError> {
+        self.timed(|this| {
+            let World::Told(simulation) = &mut this.world else { return Ok(()) };
+            if simulation.engine().mode() == Mode::WriteBack {
+                simulation.drain()?;
+                simulation.set_mode(Mode::WriteBack);
+            }
+            Ok(())
         })
     }
 
