@@ -32,6 +32,8 @@ pub struct Options {
 /// Size of an area for plans, and the most that replicas take.
 const PLANNED: Bytes = Bytes(256 << 20);
 
+const NO_BUFFER: &str = "vanilla has no write buffer: what the other policies save against vanilla, the write buffer saves too; the days compare with a vanilla that has the write buffer";
+
 impl Options {
     fn system(&self, policy: Policy, capacity: Sectors) -> System {
         let name = policy.to_string();
@@ -65,6 +67,10 @@ pub fn simulate(
     let Rolled { trace, split, mut notes, runs: ran, .. } = rolled;
     if matches!(&options.host.disk, DeviceSpec::Volume(v) if v.power.is_none()) {
         notes.push("the device's power is not known: its energy is given as zero".to_owned());
+    }
+    let has_vanilla = options.policies.iter().any(|p| p.name() == PolicyName::Vanilla);
+    if options.write_buffer > 0 && has_vanilla && options.policies.len() > 1 {
+        notes.push(NO_BUFFER.to_owned());
     }
     for (asked, system) in options.policies.iter().zip(&systems) {
         if asked.trail && system.policy().is_some_and(|p| p.adapts() && !p.trail) {

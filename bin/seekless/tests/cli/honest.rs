@@ -85,4 +85,6 @@ fn a_system_with_replicas_destages_its_write_buffer() {
     // Each page goes home: even in order of address this takes 2 ms.
     let background = number(&run_of(&json, "fs2")["background_busy_s"]);
     assert!(background > 1.0, "{background} s");
+    let notes = json["notes"].to_string();
+    assert!(notes.contains("vanilla has no write buffer"), "{notes}");
 }
