@@ -32,7 +32,7 @@ pub struct Options {
 /// Size of an area for plans, and the most that replicas take.
 const PLANNED: Bytes = Bytes(256 << 20);
 
-const NO_BUFFER: &str = "vanilla has no write buffer: what the other policies save against vanilla, the write buffer saves too; the days compare with a vanilla that has the write buffer";
+const NO_BUFFER: &str = "vanilla has no write buffer: the savings against vanilla include those of the write buffer; in the table of days, vanilla has a write buffer";
 
 impl Options {
     fn system(&self, policy: Policy, capacity: Sectors) -> System {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration as WallTime, Instant};
 
-use seekless_block::{Extent, Lba, Request, SimTime};
+use seekless_block::{Duration, Extent, Lba, Request, SimTime};
 use seekless_disk::{Device, DeviceSpec};
 use seekless_engine::{Config, Mode};
 use seekless_learn::{AreaAt, Foreseen, Guard, Plan, PlanConfig, Policy, PolicyName};
@@ -47,6 +47,8 @@ pub(crate) struct Running {
     pub(crate) area_at: Option<Lba>,
     /// Measurements, fold by fold.
     pub(crate) laps: Vec<Measured>,
+    /// Background work of the training, which no lap counts.
+    trained: Duration,
     /// Real time of its simulation.
     pub(crate) wall: WallTime,
 }
@@ -147,6 +149,7 @@ impl System {
             plan: Plan::default(),
             area_at: policy.filter(|p| !p.moves_in_place()).map(|_| area_at),
             laps: Vec::new(),
+            trained: Duration::ZERO,
             wall: WallTime::ZERO,
         })
     }
@@ -223,7 +226,10 @@ impl Running {
     pub(crate) fn end_first_fold(&mut self, now: SimTime, trained: bool) -> Result<(), StudyError> {
         self.timed(|this| match &mut this.world {
             World::Replicating(r) => r.begin(now),
-            World::Guarded(guarded) if trained => guarded.end_training(),
+            World::Guarded(guarded) if trained => {
+                this.trained = guarded.end_training()?;
+                Ok(())
+            }
             World::Told(_) | World::Guarded(_) | World::Shuffled(..) => Ok(()),
         })
     }
@@ -292,12 +298,19 @@ impl Running {
 
     /// A note for the reader.
     pub(crate) fn note(&self) -> Option<String> {
-        let World::Shuffled(_, Some(shuffle)) = &self.world else { return None };
-        Some(format!(
-            "{}: {} units of {} sectors changed places; a request counts once for each separate place that it reaches",
-            self.name,
-            shuffle.moved(),
-            shuffle.unit()
-        ))
+        let trained_s = self.trained.as_secs_f64();
+        match &self.world {
+            World::Shuffled(_, Some(shuffle)) => Some(format!(
+                "{}: {} units of {} sectors changed places; a request counts once for each separate place that it reaches",
+                self.name,
+                shuffle.moved(),
+                shuffle.unit()
+            )),
+            World::Guarded(_) if trained_s > 0.0 => Some(format!(
+                "{}: {trained_s:.1} s of background work in the training part are not counted",
+                self.name
+            )),
+            _ => None,
+        }
     }
 }

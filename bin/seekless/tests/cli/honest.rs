@@ -44,6 +44,8 @@ fn a_scattered_sequence_asked_again_and_again_is_found() {
     let json = place.json(&small);
     let (vanilla, borg) = (busy(&json, "vanilla"), busy(&json, "borg"));
     assert!(borg < 0.1 * vanilla, "{borg} s of {vanilla} s");
+    let notes = json["notes"].to_string();
+    assert!(notes.contains("s of background work in the training part"), "{notes}");
     let all = busy(&json, "adaptive") + number(&run_of(&json, "adaptive")["background_busy_s"]);
     assert!(all < 0.3 * vanilla, "the trail: {all} s of {vanilla} s");
     let all = borg + number(&run_of(&json, "borg")["background_busy_s"]);
