@@ -150,8 +150,24 @@ pub(crate) fn roll(
     let march = SystemsReplay { trip: &trip, runs, learners, batch: Vec::new(), fold: 0 };
     let runs = march.run(progress)?;
     notes.extend(runs.iter().filter_map(Running::note));
+    notes.extend(own_work(&runs));
     let FoldedTrace { scan, cut, .. } = trip;
     Ok((systems, Rolled { trace: scan.facts, folds: cut.folds, split, replay, notes, runs }))
+}
+
+/// A note of the drive's own work, if it is above a hundredth of a system's busy time.
+fn own_work(runs: &[Running]) -> Option<String> {
+    let times: Vec<(f64, f64)> = runs.iter().map(Running::own_work).collect();
+    if times.iter().all(|(own_s, busy_s)| *own_s <= 0.01 * busy_s) {
+        return None;
+    }
+    let of = |i: usize| format!("{:.1} s ({})", times[i].0, runs[i].name);
+    let most = (0..runs.len()).max_by(|&a, &b| times[a].0.total_cmp(&times[b].0))?;
+    let rest = if most == 0 { String::new() } else { format!(", at most {}", of(most)) };
+    Some(format!(
+        "the drive's own work (cleaning, writing its cache, reading ahead) is in the joules, but in no disk time: {}{rest}",
+        of(0)
+    ))
 }
 
 /// The first pass.

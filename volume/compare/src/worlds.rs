@@ -280,6 +280,17 @@ impl Running {
         self.laps.iter().map(|m| FoldCosts::new(m, &self.spec)).collect()
     }
 
+    /// Seconds of the drive's own work for which no command waited, and of busy time.
+    pub(crate) fn own_work(&self) -> (f64, f64) {
+        let of = |m: &Measured| {
+            let busy = m.foreground.busy() + m.background.busy();
+            let worked = m.state_time.seek + m.state_time.rotation_transfer;
+            let own = m.costs.behind().min(Duration(worked.0.saturating_sub(busy.0)));
+            (own.as_secs_f64(), busy.as_secs_f64())
+        };
+        self.laps.iter().map(of).fold((0.0, 0.0), |sum, lap| (sum.0 + lap.0, sum.1 + lap.1))
+    }
+
     /// The accounts by day, under a guard.
     pub(crate) fn days(&self) -> Vec<Day> {
         match &self.world {

@@ -96,6 +96,21 @@ fn the_adaptive_policy_saves_operations_and_money() {
     assert!(adaptive.1 < 0.7 * vanilla.1, "{adaptive:?} of {vanilla:?}");
 }
 
+/// A write, then three seconds of rest: a shingled drive cleans a band each time.
+#[test]
+fn a_note_names_the_work_that_a_drive_does_by_itself() {
+    let place = Place::new();
+    let write = |i: u64| format!("{}.0 0 {} 8 0\n", i * 3_000, i * 80_000);
+    place.file("trace", (0..50).map(write).collect::<String>());
+    let notes = |disk: &str| {
+        let args = ["trace", "--disk", disk, "--policy", "vanilla", "--train", "0", "--open-loop"];
+        place.json(&args)["notes"].to_string()
+    };
+    let own = "the drive's own work (cleaning, writing its cache, reading ahead)";
+    assert!(notes("archive-8tb").contains(own), "{}", notes("archive-8tb"));
+    assert_eq!(notes("wd800jb"), "[]");
+}
+
 #[test]
 fn a_disk_has_no_operations_and_no_bill() {
     let place = Place::new();
