@@ -113,7 +113,7 @@ def _noted(result):
 def _advised(trace: Trace, disk: str, policy: Any, options: Mapping[str, Any]):
     advice = _advise(trace, disk, policy, **options)
     present, chosen = advice.tried[0], advice.chosen
-    devices = [t for t in advice.tried if t.change in ("device", "device_layout")]
+    devices = [t for t in advice.tried if t.change == "device"]
     best = max(devices, key=lambda t: t.saves_busy["share"], default=None)
     row = {
         "requests": advice.trace["requests"],

@@ -32,14 +32,6 @@ pub enum RankedBy {
 }
 
 impl RankedBy {
-    /// The cost of this fold, background work counted.
-    pub(crate) fn cost(self, lap: &FoldCosts) -> f64 {
-        match self {
-            Self::Time => lap.all_busy_s(),
-            Self::Money => lap.operations_usd,
-        }
-    }
-
     /// The savings of a system; none if nobody sends a bill for its device.
     #[must_use]
     pub const fn saves(self, tried: &Tried) -> Option<Gain> {
@@ -190,8 +182,8 @@ pub struct Advice {
     pub positioning_share: f64,
     /// The cost that decides.
     pub ranked_by: RankedBy,
-    /// Share of this cost that a clairvoyant policy saves, background work counted; 0 if none was
-    /// tried.
+    /// Share of this cost that a clairvoyant policy saves over the folds that choose, background work
+    /// counted; 0 if none was tried.
     pub foresight_share: f64,
     /// The answer in a word.
     pub verdict: Verdict,
@@ -345,7 +337,7 @@ fn conclude(
         held_out_folds: scale.held_out,
         positioning_share: if now.busy_s > 0.0 { now.positioning_s / now.busy_s } else { 0.0 },
         ranked_by: by,
-        foresight_share: foresight.map_or(0.0, |t| saved(by.cost(now), by.cost(&t.total))),
+        foresight_share: foresight.map_or(0.0, |t| by.share(t)),
         verdict,
         choice,
         sentences: Vec::new(),

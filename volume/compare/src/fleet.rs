@@ -39,7 +39,7 @@ pub struct FleetDisk {
     pub saves_usd: Option<f64>,
     /// Share of energy that the choice saves over the folds that choose.
     pub saves_energy: Option<f64>,
-    /// The other device that saves most disk time.
+    /// The other device that saves most disk time, without a learned policy.
     pub instead: Option<String>,
     /// Share of disk time that this device saves.
     pub instead_saves_busy: Option<f64>,
@@ -56,11 +56,10 @@ impl FleetDisk {
         let now = advice.tried.first().map(|t| &t.total);
         let has_power = advice.tried.first().is_some_and(|t| t.saves_energy.is_some());
         let chosen = advice.choice.and_then(|i| advice.tried.get(i));
-        let device = |c| matches!(c, Change::Device | Change::DeviceLayout);
         let instead = advice
             .tried
             .iter()
-            .filter(|t| device(t.change))
+            .filter(|t| t.change == Change::Device)
             .max_by(|a, b| a.saves_busy.share.total_cmp(&b.saves_busy.share));
         Self {
             trace,
