@@ -318,9 +318,15 @@ fn provenance(outcome: &Outcome, spec: &DeviceSpec, command: &str) -> Provenance
     );
     let learned = Unit::count(split.train_requests);
     let learned = format!("{learned} requests before those measured (split by {})", split.by);
-    let replay = match outcome.queue_depth {
-        Some(depth) => format!("closed loop, {depth} in flight"),
-        None => "open loop, at arrival times".to_owned(),
+    let replay = match (outcome.queue_depth, outcome.think_s) {
+        (Some(_), Some(s)) => {
+            format!(
+                "closed loop, {} from an answer to the next request",
+                Unit::Seconds.format(s, 3)
+            )
+        }
+        (Some(depth), None) => format!("closed loop, {depth} in flight"),
+        (None, _) => "open loop, at arrival times".to_owned(),
     };
     Provenance::of(command)
         .fact("trace", trace)

@@ -171,6 +171,8 @@ pub struct Advice {
     pub replay: &'static str,
     /// Requests in flight of a closed loop.
     pub queue_depth: Option<u32>,
+    /// The client's own time before each request, seconds; none without `--think`.
+    pub think_s: Option<f64>,
     /// Requests of each fold.
     pub fold_requests: Vec<u64>,
     /// Days of each fold; zeroes if the trace is cut by requests.
@@ -326,12 +328,13 @@ fn conclude(
     let (choice, verdict) = choose(&tried, scale.held_out, by);
     let now = &tried[0].total;
     let foresight = tried.iter().find(|t| t.change == Change::Foresight);
-    let (replay, queue_depth) = rolled.replay_words();
+    let ((replay, queue_depth), think_s) = (rolled.replay_words(), rolled.think_s());
     let mut advice = Advice {
         schema: "seekless.advise/1",
         disk: options.host.disk.name().to_owned(),
         replay,
         queue_depth,
+        think_s,
         fold_requests: rolled.folds.iter().map(|f| f.requests).collect(),
         fold_days: rolled.folds.iter().map(|f| f.days).collect(),
         held_out_folds: scale.held_out,

@@ -107,6 +107,14 @@ impl Rolled {
             Replay::Open => ("open", None),
         }
     }
+
+    /// The client's own time before each request, where it thinks.
+    pub(crate) fn think_s(&self) -> Option<f64> {
+        match self.replay {
+            Replay::Think { time } => Some(time.as_secs_f64()),
+            Replay::Closed { .. } | Replay::Open => None,
+        }
+    }
 }
 
 /// Runs every system over every fold. `systems` may depend on the trace's facts.

@@ -63,7 +63,7 @@ pub fn simulate(
         |_: &_, capacity| options.policies.iter().map(|p| options.system(*p, capacity)).collect();
     let (systems, rolled) = roll(source, &options.rolling, systems, progress)?;
     let area = systems.iter().map(System::area).max().unwrap_or(Sectors(0));
-    let (replay, queue_depth) = rolled.replay_words();
+    let ((replay, queue_depth), think_s) = (rolled.replay_words(), rolled.think_s());
     let Rolled { trace, split, mut notes, runs: ran, .. } = rolled;
     if matches!(&options.host.disk, DeviceSpec::Volume(v) if v.power.is_none()) {
         notes.push("the device's power is not known: its energy is given as zero".to_owned());
@@ -98,6 +98,7 @@ pub fn simulate(
         spin_down: options.host.spin_down.to_string(),
         replay,
         queue_depth,
+        think_s,
         cache_bytes: options.host.cache.0,
         read_ahead_bytes: options.host.read_ahead.0,
         cluster_bytes: options.host.cluster.0,
