@@ -118,6 +118,22 @@ impl DeviceSpec {
         }
     }
 
+    /// Whether the power is known. Otherwise the energy is given as zero.
+    pub const fn has_power(&self) -> bool {
+        match self {
+            Self::Disk(_) => true,
+            Self::Volume(v) => v.power.is_some(),
+        }
+    }
+
+    /// Power without requests, in watts; zero if the power is not known.
+    pub fn idle_w(&self) -> f64 {
+        match self {
+            Self::Disk(d) => d.power.idle_w,
+            Self::Volume(v) => v.power.as_ref().map_or(0.0, |p| p.idle_w),
+        }
+    }
+
     /// The description, if the device has a provider's prices.
     pub fn priced(&self) -> Option<&VolumeSpec> {
         match self {

@@ -15,7 +15,7 @@ pub fn advice(advice: &Advice) -> Table {
         .number("saves", Unit::Share, |t| by.saves(t).map(|gain| gain.share))
         .right("90% range (%)", |t| by.saves(t).filter(|_| t.change != Change::None).map(range))
         .number("left out", Unit::Share, |t| by.saves(t).map(|_| by.held_out(t)))
-        .number("joules", Unit::Share, |t| t.saves_energy.share)
+        .number("joules", Unit::Share, |t| t.saves_energy.map(|gain| gain.share))
         .column(seconds("response"), |t| t.total.response_ms / 1e3)
         .done();
     table.baseline(0).note(format!(

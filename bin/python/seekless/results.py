@@ -220,11 +220,11 @@ class Tried:
     device: str
     saves_busy: "dict[str, float]"
     """``share`` of disk time saved, moving data counted; ``low`` and ``high`` bound 90 %."""
-    saves_energy: "dict[str, float]"
-    """The same for joules."""
+    saves_energy: "Optional[dict[str, float]]"
+    """The same for joules; None unless the power of both devices is known."""
     held_out_saves_busy: float
     """Share of disk time saved over the folds that no choice has seen."""
-    held_out_saves_energy: float
+    held_out_saves_energy: Optional[float]
     document: "dict[str, Any]" = field(repr=False)
     """Every field of the command line's JSON."""
     saves_usd: "Optional[dict[str, float]]" = None

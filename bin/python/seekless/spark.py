@@ -113,13 +113,13 @@ def _noted(result):
 def _advised(trace: Trace, disk: str, policy: Any, options: Mapping[str, Any]):
     advice = _advise(trace, disk, policy, **options)
     present, chosen = advice.tried[0], advice.chosen
-    devices = [t for t in advice.tried if t.change in ("device", "device_layout")]
+    devices = [t for t in advice.tried if t.change == "device"]
     best = max(devices, key=lambda t: t.saves_busy["share"], default=None)
     row = {
         "requests": advice.trace["requests"],
         "verdict": advice.verdict,
         "busy_s": present.document["total"]["busy_s"],
-        "joules": present.document["total"]["joules"],
+        "joules": present.saves_energy and present.document["total"]["joules"],
         "notes": _noted(advice),
     }
     if chosen:
@@ -127,7 +127,7 @@ def _advised(trace: Trace, disk: str, policy: Any, options: Mapping[str, Any]):
         row["saves_busy"] = chosen.saves_busy["share"]
         row["saves_busy_low"] = chosen.saves_busy["low"]
         row["saves_busy_high"] = chosen.saves_busy["high"]
-        row["saves_energy"] = chosen.saves_energy["share"]
+        row["saves_energy"] = chosen.saves_energy and chosen.saves_energy["share"]
         row["saves_usd"] = chosen.saves_usd and chosen.saves_usd["share"]
         row["held_out_saves_busy"] = chosen.held_out_saves_busy
     if best:

@@ -57,6 +57,8 @@ def test_advise(document, trace, disk, by):
     ours = seekless.advise(trace, disk, cache="64KiB")
     assert [t.document for t in ours.tried] == told["tried"]
     assert [t.saves_usd for t in ours.tried] == [t.get("saves_usd") for t in told["tried"]]
+    assert [t.saves_energy for t in ours.tried] == [t["saves_energy"] for t in told["tried"]]
+    assert (ours.tried[0].saves_energy is None) == (disk == "object-store")
     assert ours.ranked_by == told["ranked_by"] == by
     assert (ours.verdict, ours.choice) == (told["verdict"], told["choice"])
     assert ours.sentences == told["sentences"]

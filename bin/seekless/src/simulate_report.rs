@@ -2,7 +2,7 @@
 
 use seekless_block::{Extent, Sectors};
 use seekless_cli::figures::head_moves;
-use seekless_compare::{Day, Outcome, Run};
+use seekless_compare::{CostUsd, Day, Outcome, Run};
 use seekless_disk::DeviceSpec;
 use seekless_report::{
     Axis, Basis, Better, Column, Figure, HeadPath, HeadRun, Lines, Points, Provenance, Report,
@@ -21,7 +21,12 @@ pub(crate) fn table(outcome: &Outcome, terminal: bool) -> Table {
     } else {
         [seconds("seek"), seconds("rotation")]
     };
-    let cost = |r: &Run| r.cost_usd.as_ref().map_or(f64::NAN, |c| c.per_million_requests);
+    // In a closed loop the faster system ends earlier, but its volume is held for as long as before.
+    let cost = |r: &Run| {
+        let usd = |c: &CostUsd| if outcome.replay == "open" { c.total } else { c.operations };
+        let usd = r.cost_usd.as_ref().map_or(f64::NAN, usd);
+        usd / r.requests.max(1) as f64 * 1e6
+    };
     let share = |hits: f64, r: &Run| hits / r.requests.max(1) as f64;
     let title = format!("{} on {}, modelled", outcome.trace.path, outcome.disk);
     let mut table = Table::of(title, &outcome.runs)
@@ -313,9 +318,15 @@ fn provenance(outcome: &Outcome, spec: &DeviceSpec, command: &str) -> Provenance
     );
     let learned = Unit::count(split.train_requests);
     let learned = format!("{learned} requests before those measured (split by {})", split.by);
-    let replay = match outcome.queue_depth {
-        Some(depth) => format!("closed loop, {depth} in flight"),
-        None => "open loop, at arrival times".to_owned(),
+    let replay = match (outcome.queue_depth, outcome.think_s) {
+        (Some(_), Some(s)) => {
+            format!(
+                "closed loop, {} from an answer to the next request",
+                Unit::Seconds.format(s, 3)
+            )
+        }
+        (Some(depth), None) => format!("closed loop, {depth} in flight"),
+        (None, _) => "open loop, at arrival times".to_owned(),
     };
     Provenance::of(command)
         .fact("trace", trace)

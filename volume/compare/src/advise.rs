@@ -32,14 +32,6 @@ pub enum RankedBy {
 }
 
 impl RankedBy {
-    /// The cost of this fold, background work counted.
-    pub(crate) fn cost(self, lap: &FoldCosts) -> f64 {
-        match self {
-            Self::Time => lap.all_busy_s(),
-            Self::Money => lap.operations_usd,
-        }
-    }
-
     /// The savings of a system; none if nobody sends a bill for its device.
     #[must_use]
     pub const fn saves(self, tried: &Tried) -> Option<Gain> {
@@ -131,15 +123,15 @@ pub struct Tried {
     /// held-out folds.
     pub saves_busy: Gain,
     /// Joules saved over the folds that choose, with moving counted, and its range for the held-out
-    /// folds.
-    pub saves_energy: Gain,
+    /// folds; none unless the power of both devices is known.
+    pub saves_energy: Option<Gain>,
     /// The price of operations saved, in the same way; none unless both devices bill operations.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub saves_usd: Option<Gain>,
     /// Disk time saved over the held-out folds.
     pub held_out_saves_busy: f64,
     /// Joules saved over the held-out folds.
-    pub held_out_saves_energy: f64,
+    pub held_out_saves_energy: Option<f64>,
     /// The price of operations saved over the held-out folds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub held_out_saves_usd: Option<f64>,
@@ -179,18 +171,21 @@ pub struct Advice {
     pub replay: &'static str,
     /// Requests in flight of a closed loop.
     pub queue_depth: Option<u32>,
+    /// The client's own time before each request, seconds; none without `--think`.
+    pub think_s: Option<f64>,
     /// Requests of each fold.
     pub fold_requests: Vec<u64>,
     /// Days of each fold; zeroes if the trace is cut by requests.
     pub fold_days: Vec<u64>,
     /// Last folds, which no choice has seen.
     pub held_out_folds: usize,
-    /// Share of disk time in seeks and rotational waits; the rest is transfer.
+    /// Share of disk time in seeks and rotational waits; the rest is transfer, and on some devices
+    /// latency.
     pub positioning_share: f64,
     /// The cost that decides.
     pub ranked_by: RankedBy,
-    /// Share of this cost that a clairvoyant policy saves, background work counted; 0 if none was
-    /// tried.
+    /// Share of this cost that a clairvoyant policy saves over the folds that choose, background work
+    /// counted; 0 if none was tried.
     pub foresight_share: f64,
     /// The answer in a word.
     pub verdict: Verdict,
@@ -245,12 +240,14 @@ pub(crate) struct Scale<'a> {
     pub(crate) chooses: Range<usize>,
     held_out: usize,
     by: RankedBy,
+    /// Whether the power of the first system's device is known.
+    powered: bool,
 }
 
 impl<'a> Scale<'a> {
     pub(crate) fn new(base: &'a [FoldCosts], by: RankedBy) -> Self {
         let (chooses, held_out) = chooses(base.len());
-        Self { base, chooses, held_out, by }
+        Self { base, chooses, held_out, by, powered: true }
     }
 
     /// Savings over the folds that choose, with the range for the held-out folds.
@@ -271,6 +268,7 @@ impl<'a> Scale<'a> {
         let joules: fn(&FoldCosts) -> f64 = |lap| lap.joules;
         let usd: fn(&FoldCosts) -> f64 = |lap| lap.operations_usd;
         let billed = self.by == RankedBy::Money && system.disk.priced().is_some();
+        let powered = self.powered && system.disk.has_power();
         Tried {
             system: system.name.clone(),
             change,
@@ -282,10 +280,10 @@ impl<'a> Scale<'a> {
             replan_folds: system.learning.and_then(|l| l.plan_folds()),
             days,
             saves_busy: self.estimate(laps, busy),
-            saves_energy: self.estimate(laps, joules),
+            saves_energy: powered.then(|| self.estimate(laps, joules)),
             saves_usd: billed.then(|| self.estimate(laps, usd)),
             held_out_saves_busy: self.left_out(laps, busy),
-            held_out_saves_energy: self.left_out(laps, joules),
+            held_out_saves_energy: powered.then(|| self.left_out(laps, joules)),
             held_out_saves_usd: billed.then(|| self.left_out(laps, usd)),
             total: FoldCosts::sum(&laps[1..]),
             laps: laps.to_vec(),
@@ -318,7 +316,8 @@ fn conclude(
     let laps = rolled.laps();
     let billed = laps[0].iter().any(|lap| lap.operations_usd > 0.0);
     let by = if billed { RankedBy::Money } else { RankedBy::Time };
-    let scale = Scale::new(&laps[0], by);
+    let powered = options.host.disk.has_power();
+    let scale = Scale { powered, ..Scale::new(&laps[0], by) };
     let results = laps.iter().zip(&rolled.runs);
     let tried: Vec<Tried> = systems
         .iter()
@@ -329,18 +328,19 @@ fn conclude(
     let (choice, verdict) = choose(&tried, scale.held_out, by);
     let now = &tried[0].total;
     let foresight = tried.iter().find(|t| t.change == Change::Foresight);
-    let (replay, queue_depth) = rolled.replay_words();
+    let ((replay, queue_depth), think_s) = (rolled.replay_words(), rolled.think_s());
     let mut advice = Advice {
         schema: "seekless.advise/1",
         disk: options.host.disk.name().to_owned(),
         replay,
         queue_depth,
+        think_s,
         fold_requests: rolled.folds.iter().map(|f| f.requests).collect(),
         fold_days: rolled.folds.iter().map(|f| f.days).collect(),
         held_out_folds: scale.held_out,
         positioning_share: if now.busy_s > 0.0 { now.positioning_s / now.busy_s } else { 0.0 },
         ranked_by: by,
-        foresight_share: foresight.map_or(0.0, |t| saved(by.cost(now), by.cost(&t.total))),
+        foresight_share: foresight.map_or(0.0, |t| by.share(t)),
         verdict,
         choice,
         sentences: Vec::new(),

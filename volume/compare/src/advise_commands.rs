@@ -13,8 +13,9 @@ const YEAR_S: f64 = 365.25 * 86_400.0;
 /// The savings of the chosen system in a year of days like those of the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Yearly {
-    /// Energy, background work counted.
-    pub joules: f64,
+    /// Energy above that of an idle disk, background work counted; `null` if the disk's power is not
+    /// known.
+    pub joules: Option<f64>,
     /// Price of operations in US dollars; `null` without a provider's prices.
     pub usd: Option<f64>,
 }
@@ -63,8 +64,12 @@ pub(crate) fn yearly(advice: &Advice, disk: &DeviceSpec) -> Option<Yearly> {
     // The first fold teaches, and counts for nothing.
     let all: u64 = advice.fold_requests.iter().sum();
     let times = YEAR_S / span * all as f64 / now.requests.max(1) as f64;
+    // A year is as long for both systems. Without arrival times, the faster system only ends
+    // earlier: no year saves the idle power of this time.
+    let shorter_s = if advice.replay == "open" { 0.0 } else { now.span_s - then.span_s };
+    let joules = (now.joules - then.joules - disk.idle_w() * shorter_s) * times;
     Some(Yearly {
-        joules: (now.joules - then.joules) * times,
+        joules: disk.has_power().then_some(joules),
         usd: disk.priced().map(|_| (now.operations_usd - then.operations_usd) * times),
     })
 }
@@ -73,17 +78,15 @@ pub(crate) fn yearly(advice: &Advice, disk: &DeviceSpec) -> Option<Yearly> {
 pub(crate) fn in_a_year(advice: &Advice) -> Option<String> {
     let Yearly { joules, usd } = advice.a_year?;
     let word = |x: f64| if x < 0.0 { "costs" } else { "saves" };
-    let kwh = joules.abs() / 3.6e6;
-    let mut text = format!(
-        "In a year of such days, {} {} {:.3} MJ ({kwh:.2} kWh) of the disk's energy",
-        worth(advice)?.1.system,
-        word(joules),
-        joules.abs() / 1e6,
-    );
-    if let Some(usd) = usd {
-        text += &format!(", and {} ${:.2} for operations", word(usd), usd.abs());
-    }
-    Some(text + ".")
+    let energy = joules.map(|joules| {
+        let (mj, kwh) = (joules.abs() / 1e6, joules.abs() / 3.6e6);
+        format!("{} {mj:.3} MJ ({kwh:.2} kWh) of the disk's energy", word(joules))
+    });
+    let money = usd.map(|usd| format!("{} ${:.2} for operations", word(usd), usd.abs()));
+    let saved: Vec<String> = energy.into_iter().chain(money).collect();
+    let system = &worth(advice)?.1.system;
+    (!saved.is_empty())
+        .then(|| format!("In a year of such days, {system} {}.", saved.join(", and ")))
 }
 
 /// The changes that would help if no policy and no tried change does.
@@ -95,10 +98,13 @@ pub(crate) fn else_would(advice: &Advice) -> Option<String> {
     if advice.tried.iter().any(helps) {
         return None;
     }
+    let now = &advice.tried[0].total;
     Some(if advice.ranked_by == RankedBy::Money {
         "No candidate saves operations: no request repeats in a way that a policy can learn. More RAM than was tried (--cache) would save some.".to_owned()
-    } else if advice.positioning_share < 0.5 {
+    } else if now.transfer_s > 0.5 * now.busy_s {
         "No candidate helps: the disk spends its time in transfer. Only a device with faster transfer would help; name such devices with --or.".to_owned()
+    } else if advice.positioning_share == 0.0 {
+        "No candidate helps: no request repeats in a way that a policy can learn. More RAM than was tried (--cache), or a device with less latency (--or) would help.".to_owned()
     } else {
         "No candidate helps: no request repeats in a way that a policy can learn. More RAM than was tried (--cache), or a device without seeks (--or) would help.".to_owned()
     })

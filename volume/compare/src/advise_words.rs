@@ -27,10 +27,7 @@ pub(crate) fn sentences(advice: &Advice) -> Vec<String> {
         );
         return out;
     }
-    out.push(format!(
-        "Seeks and rotational waits take {} of the disk's time; the rest is transfer, with read-ahead.",
-        percent(advice.positioning_share)
-    ));
+    out.push(time_goes(advice));
     if advice.tried.iter().any(|t| t.change == Change::Foresight) {
         out.push(format!(
             "A policy that knows the next 1,000 requests would save {}{}, background work counted.",
@@ -64,12 +61,36 @@ pub(crate) fn sentences(advice: &Advice) -> Vec<String> {
     out
 }
 
+/// The parts of the disk's time.
+fn time_goes(advice: &Advice) -> String {
+    let now = &advice.tried[0].total;
+    let positioning = percent(advice.positioning_share);
+    let head = format!("Seeks and rotational waits take {positioning} of the disk's time");
+    if now.busy_s - now.positioning_s - now.transfer_s < 0.0005 * now.busy_s {
+        return format!("{head}; the rest is transfer, with read-ahead.");
+    }
+    let transfer = percent(now.transfer_s / now.busy_s);
+    format!(
+        "{head}, and transfer, with read-ahead, takes {transfer}; the rest is latency and the controller's time."
+    )
+}
+
 /// Names the cost where it is not disk time.
 fn of_money(advice: &Advice) -> String {
     match advice.ranked_by {
         RankedBy::Time => String::new(),
         by @ RankedBy::Money => format!(" of {}", by.words()),
     }
+}
+
+/// The cost that does not decide, if it is known.
+fn beside(advice: &Advice, t: &Tried) -> String {
+    let (gain, cost) = match advice.ranked_by {
+        RankedBy::Money => (Some(t.saves_busy), "its time"),
+        RankedBy::Time if advice.replay == "open" => (t.saves_energy, "its joules"),
+        RankedBy::Time => (t.saves_energy, "the joules of its work"),
+    };
+    gain.map_or_else(String::new, |gain| format!(", and {} of {cost}", percent(gain.share)))
 }
 
 /// Whether a policy pays, and how surely.
@@ -92,14 +113,13 @@ fn found(advice: &Advice, chosen: Option<&Tried>, folds: &str) -> Vec<String> {
         }
         (verdict, Some(t)) => {
             out.push(format!(
-                "{}: {} saves {} of {}, background work counted (90% range for {folds}: {}), and {} of its {}.",
+                "{}: {} saves {} of {}, background work counted (90% range for {folds}: {}){}.",
                 if verdict == Verdict::Worth { "Worth it" } else { "Unsure" },
                 t.system,
                 percent(by.share(t)),
                 by.words(),
                 by.saves(t).map_or_else(String::new, |gain| range(&gain)),
-                percent(if by == RankedBy::Money { t.saves_busy } else { t.saves_energy }.share),
-                if by == RankedBy::Money { "time" } else { "joules" },
+                beside(advice, t),
             ));
             if advice.held_out_folds > 0 {
                 out.push(format!(
@@ -188,11 +208,13 @@ fn instead(advice: &Advice) -> Vec<String> {
         out.push(format!("{word}, without a learned policy: {}.", list.join("; ")));
     }
     for t in advice.tried.iter().filter(|t| t.change == Change::Setting) {
-        if by.share(t) < WORTH && t.saves_energy.share >= WORTH {
+        if by.share(t) < WORTH
+            && let Some(energy) = t.saves_energy.filter(|gain| gain.share >= WORTH)
+        {
             out.push(format!(
                 "{} saves {} of the joules; the mean response time is then {:.1} ms instead of {:.1}.",
                 t.system,
-                percent(t.saves_energy.share),
+                percent(energy.share),
                 t.total.response_ms,
                 now.response_ms,
             ));

@@ -28,7 +28,7 @@ pub struct FleetDisk {
     pub choice: Option<String>,
     /// Disk time of the present system over all folds but the first, in seconds.
     pub busy_s: Option<f64>,
-    /// Its energy, in joules.
+    /// Its energy, in joules; none if its power is not known.
     pub joules: Option<f64>,
     /// Share of disk time that the choice saves over the folds that choose.
     pub saves_busy: Option<f64>,
@@ -39,7 +39,7 @@ pub struct FleetDisk {
     pub saves_usd: Option<f64>,
     /// Share of energy that the choice saves over the folds that choose.
     pub saves_energy: Option<f64>,
-    /// The other device that saves most disk time.
+    /// The other device that saves most disk time, without a learned policy.
     pub instead: Option<String>,
     /// Share of disk time that this device saves.
     pub instead_saves_busy: Option<f64>,
@@ -54,12 +54,12 @@ pub struct FleetDisk {
 impl FleetDisk {
     fn of(trace: String, advice: &Advice) -> Self {
         let now = advice.tried.first().map(|t| &t.total);
+        let has_power = advice.tried.first().is_some_and(|t| t.saves_energy.is_some());
         let chosen = advice.choice.and_then(|i| advice.tried.get(i));
-        let device = |c| matches!(c, Change::Device | Change::DeviceLayout);
         let instead = advice
             .tried
             .iter()
-            .filter(|t| device(t.change))
+            .filter(|t| t.change == Change::Device)
             .max_by(|a, b| a.saves_busy.share.total_cmp(&b.saves_busy.share));
         Self {
             trace,
@@ -67,11 +67,11 @@ impl FleetDisk {
             verdict: Some(advice.verdict),
             choice: chosen.map(|t| t.system.clone()),
             busy_s: now.map(|t| t.busy_s),
-            joules: now.map(|t| t.joules),
+            joules: now.filter(|_| has_power).map(|t| t.joules),
             saves_busy: chosen.map(|t| t.saves_busy.share),
             held_out_saves_busy: chosen.map(|t| t.held_out_saves_busy),
             saves_usd: chosen.and_then(|t| t.saves_usd).map(|gain| gain.share),
-            saves_energy: chosen.map(|t| t.saves_energy.share),
+            saves_energy: chosen.and_then(|t| t.saves_energy).map(|gain| gain.share),
             instead: instead.map(|t| t.device.clone()),
             instead_saves_busy: instead.map(|t| t.saves_busy.share),
             a_year: advice.a_year,

@@ -15,6 +15,8 @@ pub struct FoldCosts {
     pub busy_s: f64,
     /// Of this time, seeks and rotational waits.
     pub positioning_s: f64,
+    /// Of this time, the transfer of data. The rest is latency, and the controller's time.
+    pub transfer_s: f64,
     /// Busy time of moving data before the fold, and of the destage of the write buffer.
     pub background_busy_s: f64,
     /// Bytes moved.
@@ -43,6 +45,7 @@ impl FoldCosts {
             device_ios: m.device_ios,
             busy_s: m.foreground.busy().as_secs_f64(),
             positioning_s: (m.foreground.seek + m.foreground.rotation).as_secs_f64(),
+            transfer_s: m.foreground.transfer.as_secs_f64(),
             background_busy_s: m.background.busy().as_secs_f64(),
             moved_bytes: m.engine.moved_bytes,
             joules: all.as_joules_f64(),
@@ -65,6 +68,7 @@ impl FoldCosts {
             device_ios: sum.device_ios + lap.device_ios,
             busy_s: sum.busy_s + lap.busy_s,
             positioning_s: sum.positioning_s + lap.positioning_s,
+            transfer_s: sum.transfer_s + lap.transfer_s,
             background_busy_s: sum.background_busy_s + lap.background_busy_s,
             moved_bytes: sum.moved_bytes + lap.moved_bytes,
             joules: sum.joules + lap.joules,

@@ -35,7 +35,9 @@ pub use estimate::Gain;
 pub use fleet::{Fleet, FleetDisk, advise_fleet};
 pub use fold_costs::FoldCosts;
 pub use folds::Cutting;
-pub use outcome::{Day, EnergyJoules, Outcome, ResponseMs, Run, Split, States, TraceFacts};
+pub use outcome::{
+    CostUsd, Day, EnergyJoules, Outcome, ResponseMs, Run, Split, States, TraceFacts,
+};
 pub use parallel::in_parallel;
 pub use replicas::replicate;
 pub use rolling::{AssumedFree, RollingOptions, RollingStage};

@@ -322,6 +322,8 @@ pub struct Outcome {
     pub replay: &'static str,
     /// Requests in flight of a closed loop; none for an open loop.
     pub queue_depth: Option<u32>,
+    /// The client's own time before each request, seconds; none without `--think`.
+    pub think_s: Option<f64>,
     /// RAM, the same for every policy.
     pub cache_bytes: u64,
     /// Read-ahead, the same for every policy.

@@ -14,6 +14,7 @@ use seekless_learn::{DAY, Learner, Policy, PolicyName, Streams, Training, Volume
 use seekless_sim::Replay;
 use seekless_trace::{OpenOptions, Progress, Reader, Source};
 
+use crate::advise::chooses;
 use crate::error::StudyError;
 use crate::fold_costs::FoldCosts;
 use crate::folds::{Cutting, Days, Fold, FoldCuts, day_of};
@@ -106,6 +107,14 @@ impl Rolled {
             Replay::Open => ("open", None),
         }
     }
+
+    /// The client's own time before each request, where it thinks.
+    pub(crate) fn think_s(&self) -> Option<f64> {
+        match self.replay {
+            Replay::Think { time } => Some(time.as_secs_f64()),
+            Replay::Closed { .. } | Replay::Open => None,
+        }
+    }
 }
 
 /// Runs every system over every fold. `systems` may depend on the trace's facts.
@@ -149,8 +158,24 @@ pub(crate) fn roll(
     let march = SystemsReplay { trip: &trip, runs, learners, batch: Vec::new(), fold: 0 };
     let runs = march.run(progress)?;
     notes.extend(runs.iter().filter_map(Running::note));
+    notes.extend(own_work(&runs));
     let FoldedTrace { scan, cut, .. } = trip;
     Ok((systems, Rolled { trace: scan.facts, folds: cut.folds, split, replay, notes, runs }))
+}
+
+/// A note of the drive's own work, if it is above a hundredth of a system's busy time.
+fn own_work(runs: &[Running]) -> Option<String> {
+    let times: Vec<(f64, f64)> = runs.iter().map(Running::own_work).collect();
+    if times.iter().all(|(own_s, busy_s)| *own_s <= 0.01 * busy_s) {
+        return None;
+    }
+    let of = |i: usize| format!("{:.1} s ({})", times[i].0, runs[i].name);
+    let most = (0..runs.len()).max_by(|&a, &b| times[a].0.total_cmp(&times[b].0))?;
+    let rest = if most == 0 { String::new() } else { format!(", at most {}", of(most)) };
+    Some(format!(
+        "the drive's own work (cleaning, writing its cache, reading ahead) is in the joules, but in no disk time: {}{rest}",
+        of(0)
+    ))
 }
 
 /// The first pass.
@@ -349,6 +374,11 @@ impl SystemsReplay<'_, '_> {
         self.serve()?;
         if self.trip.cut.trains {
             return Ok(()); // it was not served
+        }
+        // The folds that choose pay for all writes that they absorbed, and for no others.
+        let choose = chooses(self.trip.cut.folds.len()).0;
+        if [choose.start, choose.end].contains(&(self.fold + 1)) {
+            self.runs.iter_mut().try_for_each(Running::settle_buffer)?;
         }
         self.runs.iter_mut().try_for_each(Running::lap)
     }

@@ -32,6 +32,8 @@ pub struct Options {
 /// Size of an area for plans, and the most that replicas take.
 const PLANNED: Bytes = Bytes(256 << 20);
 
+const NO_BUFFER: &str = "vanilla has no write buffer: the savings against vanilla include those of the write buffer; in the table of days, vanilla has a write buffer";
+
 impl Options {
     fn system(&self, policy: Policy, capacity: Sectors) -> System {
         let name = policy.to_string();
@@ -61,10 +63,14 @@ pub fn simulate(
         |_: &_, capacity| options.policies.iter().map(|p| options.system(*p, capacity)).collect();
     let (systems, rolled) = roll(source, &options.rolling, systems, progress)?;
     let area = systems.iter().map(System::area).max().unwrap_or(Sectors(0));
-    let (replay, queue_depth) = rolled.replay_words();
+    let ((replay, queue_depth), think_s) = (rolled.replay_words(), rolled.think_s());
     let Rolled { trace, split, mut notes, runs: ran, .. } = rolled;
     if matches!(&options.host.disk, DeviceSpec::Volume(v) if v.power.is_none()) {
         notes.push("the device's power is not known: its energy is given as zero".to_owned());
+    }
+    let has_vanilla = options.policies.iter().any(|p| p.name() == PolicyName::Vanilla);
+    if options.write_buffer > 0 && has_vanilla && options.policies.len() > 1 {
+        notes.push(NO_BUFFER.to_owned());
     }
     for (asked, system) in options.policies.iter().zip(&systems) {
         if asked.trail && system.policy().is_some_and(|p| p.adapts() && !p.trail) {
@@ -92,6 +98,7 @@ pub fn simulate(
         spin_down: options.host.spin_down.to_string(),
         replay,
         queue_depth,
+        think_s,
         cache_bytes: options.host.cache.0,
         read_ahead_bytes: options.host.read_ahead.0,
         cluster_bytes: options.host.cluster.0,

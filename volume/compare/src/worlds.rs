@@ -2,9 +2,9 @@
 
 use std::time::{Duration as WallTime, Instant};
 
-use seekless_block::{Extent, Lba, Request, SimTime};
+use seekless_block::{Duration, Extent, Lba, Request, SimTime};
 use seekless_disk::{Device, DeviceSpec};
-use seekless_engine::Config;
+use seekless_engine::{Config, Mode};
 use seekless_learn::{AreaAt, Foreseen, Guard, Plan, PlanConfig, Policy, PolicyName};
 use seekless_sim::{Guarded, Measured, Replay, SimConfig, SimError, Simulation};
 
@@ -47,6 +47,8 @@ pub(crate) struct Running {
     pub(crate) area_at: Option<Lba>,
     /// Measurements, fold by fold.
     pub(crate) laps: Vec<Measured>,
+    /// Background work of the training, which no lap counts.
+    trained: Duration,
     /// Real time of its simulation.
     pub(crate) wall: WallTime,
 }
@@ -147,6 +149,7 @@ impl System {
             plan: Plan::default(),
             area_at: policy.filter(|p| !p.moves_in_place()).map(|_| area_at),
             laps: Vec::new(),
+            trained: Duration::ZERO,
             wall: WallTime::ZERO,
         })
     }
@@ -223,7 +226,10 @@ impl Running {
     pub(crate) fn end_first_fold(&mut self, now: SimTime, trained: bool) -> Result<(), StudyError> {
         self.timed(|this| match &mut this.world {
             World::Replicating(r) => r.begin(now),
-            World::Guarded(guarded) if trained => guarded.end_training(),
+            World::Guarded(guarded) if trained => {
+                this.trained = guarded.end_training()?;
+                Ok(())
+            }
             World::Told(_) | World::Guarded(_) | World::Shuffled(..) => Ok(()),
         })
     }
@@ -233,7 +239,21 @@ impl Running {
         self.timed(|this| match &mut this.world {
             World::Told(simulation) => simulation.drain(),
             World::Guarded(guarded) => guarded.drain(),
-            World::Replicating(_) | World::Shuffled(..) => Ok(()),
+            World::Replicating(r) => r.simulation.drain(),
+            World::Shuffled(..) => Ok(()),
+        })
+    }
+
+    /// As [`Running::drain`] for a system with plans, and the write buffer absorbs again. So no fold
+    /// leaves work to the folds after it.
+    pub(crate) fn settle_buffer(&mut self) -> Result<(), StudyError> {
+        self.timed(|this| {
+            let World::Told(simulation) = &mut this.world else { return Ok(()) };
+            if simulation.engine().mode() == Mode::WriteBack {
+                simulation.drain()?;
+                simulation.set_mode(Mode::WriteBack);
+            }
+            Ok(())
         })
     }
 
@@ -260,6 +280,17 @@ impl Running {
         self.laps.iter().map(|m| FoldCosts::new(m, &self.spec)).collect()
     }
 
+    /// Seconds of the drive's own work for which no command waited, and of busy time.
+    pub(crate) fn own_work(&self) -> (f64, f64) {
+        let of = |m: &Measured| {
+            let busy = m.foreground.busy() + m.background.busy();
+            let worked = m.state_time.seek + m.state_time.rotation_transfer;
+            let own = m.costs.behind().min(Duration(worked.0.saturating_sub(busy.0)));
+            (own.as_secs_f64(), busy.as_secs_f64())
+        };
+        self.laps.iter().map(of).fold((0.0, 0.0), |sum, lap| (sum.0 + lap.0, sum.1 + lap.1))
+    }
+
     /// The accounts by day, under a guard.
     pub(crate) fn days(&self) -> Vec<Day> {
         match &self.world {
@@ -278,12 +309,19 @@ impl Running {
 
     /// A note for the reader.
     pub(crate) fn note(&self) -> Option<String> {
-        let World::Shuffled(_, Some(shuffle)) = &self.world else { return None };
-        Some(format!(
-            "{}: {} units of {} sectors changed places; a request counts once for each separate place that it reaches",
-            self.name,
-            shuffle.moved(),
-            shuffle.unit()
-        ))
+        let trained_s = self.trained.as_secs_f64();
+        match &self.world {
+            World::Shuffled(_, Some(shuffle)) => Some(format!(
+                "{}: {} units of {} sectors changed places; a request counts once for each separate place that it reaches",
+                self.name,
+                shuffle.moved(),
+                shuffle.unit()
+            )),
+            World::Guarded(_) if trained_s > 0.0 => Some(format!(
+                "{}: {trained_s:.1} s of background work in the training part are not counted",
+                self.name
+            )),
+            _ => None,
+        }
     }
 }

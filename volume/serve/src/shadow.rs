@@ -49,6 +49,10 @@ pub trait Shadow: Send {
     fn operations(&self) -> Option<Counted> {
         None
     }
+    /// Whether the area lies on another device: writes to it are no work of the disk.
+    fn area_elsewhere(&self) -> bool {
+        false
+    }
     /// The method of the comparison, in a sentence.
     fn note(&self) -> String;
 }
@@ -322,6 +326,10 @@ impl Shadow for DiskShadow {
         Some(Counted { now, vanilla, toll })
     }
 
+    fn area_elsewhere(&self) -> bool {
+        self.model.as_ref().is_some_and(|model| model.area_elsewhere)
+    }
+
     fn note(&self) -> String {
         format!(
             "modelled: the same requests without copies, with the same RAM, read-ahead and scheduler, and at most {DEPTH} in flight"
@@ -556,6 +564,7 @@ mod tests {
     fn an_area_elsewhere_counts_its_measured_reads() {
         let config = Config { area: Sectors(1 << 11), ..Config::new(CAPACITY) };
         let (mut shadow, mut place) = on("wd800jb", config);
+        assert!(shadow.area_elsewhere());
         let mut disk = Disk::new(&catalogue::get("wd800jb").unwrap()).unwrap();
         let (mut now, fast) = (SimTime(0), Duration::from_millis(1));
         for _ in 0..2_000 {
@@ -587,6 +596,7 @@ mod tests {
             ..config.with_write_buffer(50, Duration::ZERO)
         };
         let (mut shadow, mut place) = on("wd800jb", config);
+        assert!(!shadow.area_elsewhere());
         let mut now = SimTime(0);
         let mut seconds = |shadow: &mut Box<dyn Shadow>| {
             let before = shadow.vanilla().unwrap().total_s();

@@ -35,10 +35,11 @@ pub(crate) struct Judge {
 }
 
 impl Judge {
-    /// Looks at the disk times so far. `missed` counts requests and I/Os that they leave out,
-    /// `moved` the bytes that were moved.
+    /// Looks at the disk times so far. `at_ms` is a time that nobody sets, for the window. `missed`
+    /// counts requests and I/Os that the disk times leave out, `moved` the bytes that were moved.
     pub(crate) fn look(
         &mut self,
+        at_ms: u64,
         unix_ms: u64,
         now: Compared,
         missed: u64,
@@ -49,8 +50,8 @@ impl Judge {
             self.sums.vanilla_s += (now.vanilla_s - before.vanilla_s).max(0.0);
             self.sums.actual_s += (now.actual_s - before.actual_s).max(0.0);
         }
-        if self.minutes.back().is_none_or(|m| unix_ms.saturating_sub(m.0) >= MINUTE_MS) {
-            self.minutes.push_back((unix_ms, self.sums));
+        if self.minutes.back().is_none_or(|m| at_ms.saturating_sub(m.0) >= MINUTE_MS) {
+            self.minutes.push_back((at_ms, self.sums));
             if self.minutes.len() > MINUTES + 1 {
                 self.minutes.pop_front();
             }
@@ -61,10 +62,10 @@ impl Judge {
         } else if self.owed && self.paid_back_since.is_none() {
             self.paid_back_since = Some(unix_ms);
         }
-        let (since, then) = self.minutes.front().copied().unwrap_or((unix_ms, self.sums));
+        let (since, then) = self.minutes.front().copied().unwrap_or((at_ms, self.sums));
         let mut verdict = VerdictStatus {
             text: String::new(),
-            window_s: unix_ms.saturating_sub(since) as f64 / 1000.0,
+            window_s: at_ms.saturating_sub(since) as f64 / 1000.0,
             vanilla_s: self.sums.vanilla_s - then.vanilla_s,
             actual_s: self.sums.actual_s - then.actual_s,
             saved_s,
@@ -78,6 +79,7 @@ impl Judge {
 fn text(v: &VerdictStatus, unix_ms: u64, moved: bool) -> String {
     let minutes = (v.window_s / 60.0).round();
     let window = match minutes {
+        m if m > MINUTES as f64 + 2.0 => format!("last {:.1} hours", m / 60.0),
         m if m >= MINUTES as f64 => "last hour".to_owned(),
         m if m >= 2.0 => format!("last {m:.0} minutes"),
         _ => format!("last {:.0} s", v.window_s),
@@ -128,7 +130,8 @@ mod tests {
     #[test]
     fn moving_is_owed_paid_back_and_said_in_one_sentence() {
         let mut judge = Judge::default();
-        let mut look = |at, vanilla, now, moved| judge.look(at, times(vanilla, now), 0, moved).text;
+        let mut look =
+            |at, vanilla, now, moved| judge.look(at, at, times(vanilla, now), 0, moved).text;
         assert_eq!(look(0, 0.0, 0.0, 0), "last 0 s: the disk had too little work for a comparison");
         let same = "last 60 s: the disk worked as much as without seekless";
         assert_eq!(look(MINUTE_MS, 10.0, 10.09, 0), same);
@@ -150,18 +153,35 @@ mod tests {
     #[test]
     fn what_the_watcher_missed_is_left_out_and_debts_return() {
         let mut judge = Judge::default();
-        judge.look(0, times(0.0, 0.0), 0, 1);
+        let mut look = |at, now, missed| judge.look(at, at, now, missed, 1);
+        look(0, times(0.0, 0.0), 0);
         // The shadow missed requests: these times cannot be compared.
-        let verdict = judge.look(1_000, times(10.0, 900.0), 5, 1);
+        let verdict = look(1_000, times(10.0, 900.0), 5);
         assert_eq!((verdict.vanilla_s, verdict.actual_s), (0.0, 0.0));
-        let verdict = judge.look(2_000, times(20.0, 905.0), 5, 1);
+        let verdict = look(2_000, times(20.0, 905.0), 5);
         assert_eq!((verdict.saved_s, verdict.paid_back_since_unix_ms), (5.0, None));
         assert!(verdict.text.ends_with("moving never cost more than it saved"), "{verdict:?}");
-        assert!(judge.look(3_000, times(20.0, 912.0), 5, 1).text.contains("2.0 s are owed"));
-        assert_eq!(
-            judge.look(4_000, times(23.0, 912.0), 5, 1).paid_back_since_unix_ms,
-            Some(4_000)
-        );
-        assert_eq!(judge.look(5_000, times(23.0, 930.0), 5, 1).paid_back_since_unix_ms, None);
+        assert!(look(3_000, times(20.0, 912.0), 5).text.contains("2.0 s are owed"));
+        assert_eq!(look(4_000, times(23.0, 912.0), 5).paid_back_since_unix_ms, Some(4_000));
+        assert_eq!(look(5_000, times(23.0, 930.0), 5).paid_back_since_unix_ms, None);
+    }
+
+    #[test]
+    fn a_clock_that_is_set_changes_no_window() {
+        let mut judge = Judge::default();
+        let ten = 10 * HOUR_MS;
+        let mut look = |at_ms, unix_ms, s| judge.look(at_ms, unix_ms, times(s, s / 2.0), 0, 1);
+        look(ten, ten, 0.0);
+        // The clock was five hours fast, and is set back.
+        let mut verdict = VerdictStatus::default();
+        for minute in 1..=10 {
+            let passed = minute * MINUTE_MS;
+            verdict = look(ten + passed, ten - 5 * HOUR_MS + passed, minute as f64);
+        }
+        assert_eq!((verdict.window_s, verdict.vanilla_s), (600.0, 10.0));
+        assert!(verdict.text.starts_with("last 10 minutes: "), "{verdict:?}");
+        // Nobody looked for three hours.
+        let text = look(ten + 3 * HOUR_MS, ten + 3 * HOUR_MS, 100.0).text;
+        assert!(text.starts_with("last 3.0 hours: the disk worked 50% less"), "{text}");
     }
 }

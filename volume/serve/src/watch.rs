@@ -304,12 +304,14 @@ impl WatcherWork {
         let missed = self.from.tap.missed();
         let compared = self.shadow.as_ref().and_then(|s| s.compared());
         let Some(compared) = compared.or_else(|| of(busy?)) else { return };
-        let moved = stats.engine.moved_bytes;
-        self.verdict = Some(self.judge.look(unix, compared, missed, moved));
-        let Some(guard) = &mut self.guard else { return };
-        let counted = self.shadow.as_ref().and_then(|s| s.operations());
+        // A trail on another device is written from RAM: its moving never costs time of this disk.
+        let elsewhere = self.shadow.as_ref().is_some_and(|s| s.area_elsewhere());
+        let moved = if elsewhere && self.from.adapts { 0 } else { stats.engine.moved_bytes };
         // A clock that is set changes no account.
         let now = self.began_unix + self.began.elapsed().as_millis() as u64;
+        self.verdict = Some(self.judge.look(now, unix, compared, missed, moved));
+        let Some(guard) = &mut self.guard else { return };
+        let counted = self.shadow.as_ref().and_then(|s| s.operations());
         let Some(bypass) = guard.look(now, compared, counted, missed) else { return };
         // A volume that has ended needs no command.
         let _ = self.from.volume.send(Control::Bypass(bypass));

@@ -155,12 +155,12 @@ impl Guarded {
     }
 
     /// Ends a training: guard and days begin again, and RAM is empty, as that of a system that was not trained. The
-    /// policy keeps what it learned, and its trail.
+    /// policy keeps what it learned, and its trail. Returns the background work of the training.
     ///
     /// # Errors
     /// Where a request could not be served.
-    pub fn end_training(&mut self) -> Result<(), SimError> {
-        self.lap()?;
+    pub fn end_training(&mut self) -> Result<Duration, SimError> {
+        let background = self.lap()?.background.busy();
         for metered in [&mut self.actual, &mut self.vanilla] {
             metered.take();
             metered.counts(Duration::ZERO);
@@ -168,7 +168,7 @@ impl Guarded {
         }
         (self.guard, self.days) = (Guard::default(), Vec::new());
         self.set_bypass(false);
-        Ok(())
+        Ok(background)
     }
 
     /// Writes home what the write buffer holds; see [`Simulation::drain`].

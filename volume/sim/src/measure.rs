@@ -85,6 +85,12 @@ impl IoCosts {
         &self.0[Self::index(class, target, writes)]
     }
 
+    /// The drive's own work, of all kinds together.
+    #[must_use]
+    pub fn behind(&self) -> Duration {
+        self.0.iter().fold(Duration::ZERO, |sum, cost| sum + cost.behind)
+    }
+
     pub(crate) fn add(&mut self, class: Class, target: Target, op: Op, done: &Completion) {
         let cost = &mut self.0[Self::index(class, target, op != Op::Read)];
         cost.ios += 1;

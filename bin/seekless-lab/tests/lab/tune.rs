@@ -44,3 +44,21 @@ fn tune_finds_the_area_that_holds_what_comes_again() {
     assert!(table.out.contains("Best of"), "{}", table.out);
     assert!(table.out.contains("new plan after"), "{}", table.out);
 }
+
+/// Writes that a buffer absorbs are work for later. The folds that choose may not leave it to others.
+#[test]
+fn the_folds_that_choose_pay_for_their_writes() {
+    let place = Place::new();
+    let mut writes = scattered(&mut Dice::new(44), 1_000);
+    writes.iter_mut().for_each(|(_, _, reads)| *reads = false);
+    place.file("a.trace", disksim(&writes));
+    let json = place.told(&[
+        "tune", "a.trace", "--disk", "wd800jb", "--cache", "1MiB", "--folds", "4", "--gather", "1s",
+    ]);
+    let panels = json["panels"].as_array().unwrap();
+    let panel = panels.iter().find(|p| p["parameter"] == "write_buffer").unwrap();
+    let points = panel["points"].as_array().unwrap();
+    let all = points.iter().find(|p| p["setting"]["write_buffer_percent"] == 100).unwrap();
+    let (saves, held_out) = (&all["saves_busy"]["share"], &all["held_out_saves_busy"]);
+    assert!((number(saves) - number(held_out)).abs() < 0.3, "{saves}, held out: {held_out}");
+}

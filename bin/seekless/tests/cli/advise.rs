@@ -206,6 +206,10 @@ fn operations_are_counted_and_priced_where_somebody_sends_a_bill() {
     let usd = number(&of("cloud-hdd-metered")["total"]["operations_usd"]);
     assert!((usd - 1100.0 * 0.05 / 1e6).abs() < 1e-12, "{usd}");
     assert_eq!(of("as it is")["total"]["operations"], 0, "a disk sends no bill");
+    // Nobody knows the power of the cloud's disks.
+    assert_eq!(of("cloud-hdd-metered")["saves_energy"], Value::Null);
+    assert_eq!(of("cloud-hdd-metered")["held_out_saves_energy"], Value::Null);
+    assert!(of("sata-ssd")["saves_energy"]["share"].is_number(), "{}", of("sata-ssd"));
     assert!(tried.iter().any(|t| t["change"] == "device_layout"));
     assert!(
         words(&advice).contains("On cloud-hdd-metered: 1100 operations, $0.0001"),
@@ -214,7 +218,21 @@ fn operations_are_counted_and_priced_where_somebody_sends_a_bill() {
     );
 }
 
-/// The command is one that the program takes, and a year is the trace's saving, in proportion.
+/// Without an arm, most of the time is latency.
+#[test]
+fn a_device_without_an_arm_is_not_said_to_spend_its_time_in_transfer() {
+    let place = Place::new();
+    place.file("a.trace", disksim(&scattered(&mut Dice::new(25), 1200)));
+    let args = ["a.trace", "--disk", "cloud-hdd", "--or", "cloud-hdd", "--read-ahead", "0"];
+    let advice = advice(&place, &args);
+    let (said, now) = (words(&advice), &advice["tried"][0]["total"]);
+    assert!(number(&now["transfer_s"]) < 0.1 * number(&now["busy_s"]), "{now}");
+    assert!(said.contains("; the rest is latency and the controller's time."), "{said}");
+    assert!(!said.contains("faster transfer"), "{said}");
+}
+
+/// The command is one that the program takes, and a year is the trace's saving above idle power, in
+/// proportion.
 #[test]
 fn the_answer_ends_with_what_to_type_and_with_a_year() {
     let place = Place::new();
@@ -230,8 +248,14 @@ fn the_answer_ends_with_what_to_type_and_with_a_year() {
     let (now, then) = (&advice["tried"][0]["total"], &chosen(&advice)["total"]);
     let saved = number(&now["joules"]) - number(&then["joules"]);
     let counted = number(&now["requests"]) / 17_280.0;
-    let by_hand = saved / counted * 365.25 / 2.0;
+    // The disk idles at 8 W for the time by which the faster system ends earlier.
+    let shorter = number(&now["span_s"]) - number(&then["span_s"]);
+    let by_hand = (saved - 8.0 * shorter) / counted * 365.25 / 2.0;
     let joules = number(&advice["a_year"]["joules"]);
+    // The arm takes 14 W, rotation and idling take 8 W: at most 6 W of the positioning is saved.
+    let most = 6.0 * number(&now["positioning_s"]) / counted * 365.25 / 2.0;
+    assert!(joules <= most, "{joules}, at most {most}");
+    assert!(words(&advice).contains(" of the joules of its work."), "{}", words(&advice));
     assert!(saved > 0.0 && (joules / by_hand - 1.0).abs() < 1e-3, "{joules}, by hand {by_hand}");
     assert_eq!(advice["a_year"]["usd"], Value::Null, "nobody sells this disk by the hour");
     assert!(words(&advice).contains("In a year of such days"), "{}", words(&advice));
@@ -282,6 +306,9 @@ fn money_decides_where_operations_are_billed() {
     for part in [" of the price of operations, background", " operations to object-store instead"] {
         assert!(said.contains(part), "{part}: {said}");
     }
+    assert_eq!(choice["saves_energy"], Value::Null, "the power of this device is not known");
+    assert_eq!(billed["a_year"]["joules"], Value::Null);
+    assert!(!said.contains(" MJ "), "{said}");
     let free = on("wd800jb");
     assert_eq!(free["ranked_by"], "time");
     assert_eq!(

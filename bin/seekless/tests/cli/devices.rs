@@ -61,6 +61,23 @@ fn operations_are_counted_and_billed() {
     assert_eq!(run_of(&simulate(&scattered), "vanilla")["operations"]["reads"], 100);
 }
 
+/// The price of a volume that bills no operations does not depend on the time of a closed loop.
+#[test]
+fn a_closed_loop_does_not_price_the_holding_of_a_volume() {
+    let place = Place::new();
+    let scattered: Vec<_> = (0..100).map(|i| (i * 7_919 % 100 * 1_000, 8, true)).collect();
+    place.file("trace", disksim(&scattered));
+    let args = ["simulate", "trace", "--disk", "cloud-ssd", "--policy", "vanilla", "--train", "0"];
+    let dollars = |more: &[&str]| {
+        let out = place.ok(&[&args[..], more].concat());
+        let row = out.lines().find(|line| line.trim_start().starts_with("vanilla")).unwrap();
+        // Policy, busy time, operations, dollars.
+        row.split_whitespace().nth(3).unwrap().to_owned()
+    };
+    assert_eq!(dollars(&[]), "0");
+    assert_ne!(dollars(&["--open-loop"]), "0");
+}
+
 /// The recorded desktop on a volume that bills and limits operations.
 #[test]
 fn the_adaptive_policy_saves_operations_and_money() {
@@ -77,6 +94,21 @@ fn the_adaptive_policy_saves_operations_and_money() {
     let (vanilla, adaptive) = (operations("vanilla"), operations("adaptive"));
     assert!(adaptive.0 < 0.7 * vanilla.0, "{adaptive:?} of {vanilla:?}");
     assert!(adaptive.1 < 0.7 * vanilla.1, "{adaptive:?} of {vanilla:?}");
+}
+
+/// A write, then three seconds of rest: a shingled drive cleans a band each time.
+#[test]
+fn a_note_names_the_work_that_a_drive_does_by_itself() {
+    let place = Place::new();
+    let write = |i: u64| format!("{}.0 0 {} 8 0\n", i * 3_000, i * 80_000);
+    place.file("trace", (0..50).map(write).collect::<String>());
+    let notes = |disk: &str| {
+        let args = ["trace", "--disk", disk, "--policy", "vanilla", "--train", "0", "--open-loop"];
+        place.json(&args)["notes"].to_string()
+    };
+    let own = "the drive's own work (cleaning, writing its cache, reading ahead)";
+    assert!(notes("archive-8tb").contains(own), "{}", notes("archive-8tb"));
+    assert_eq!(notes("wd800jb"), "[]");
 }
 
 #[test]

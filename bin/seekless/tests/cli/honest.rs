@@ -44,6 +44,8 @@ fn a_scattered_sequence_asked_again_and_again_is_found() {
     let json = place.json(&small);
     let (vanilla, borg) = (busy(&json, "vanilla"), busy(&json, "borg"));
     assert!(borg < 0.1 * vanilla, "{borg} s of {vanilla} s");
+    let notes = json["notes"].to_string();
+    assert!(notes.contains("s of background work in the training part"), "{notes}");
     let all = busy(&json, "adaptive") + number(&run_of(&json, "adaptive")["background_busy_s"]);
     assert!(all < 0.3 * vanilla, "the trail: {all} s of {vanilla} s");
     let all = borg + number(&run_of(&json, "borg")["background_busy_s"]);
@@ -70,4 +72,21 @@ fn a_second_half_unlike_the_first_gains_nothing_that_was_not_foreseen() {
     assert!((0.98..1.02).contains(&(borg / vanilla)), "{borg} s of {vanilla} s");
     assert!(busy(&json, "adaptive") < 0.8 * vanilla, "it learns while it serves");
     assert!(number(&run_of(&json, "borg")["background_busy_s"]) > 0.0);
+}
+
+/// A write that waits in the write buffer is work that the disk still owes.
+#[test]
+fn a_system_with_replicas_destages_its_write_buffer() {
+    let place = Place::new();
+    let mut writes = scattered(&mut Dice::new(14), 2_000);
+    writes.iter_mut().for_each(|(_, _, reads)| *reads = false);
+    place.file("a.trace", disksim(&writes));
+    let buffer = ["--train", "0%", "--write-buffer", "50%", "--gather", "1s"];
+    let args = ["a.trace", "--disk", "wd800jb", "--policy", "vanilla,fs2"];
+    let json = place.json(&[&args[..], &buffer[..]].concat());
+    // Each page goes home: even in order of address this takes 2 ms.
+    let background = number(&run_of(&json, "fs2")["background_busy_s"]);
+    assert!(background > 1.0, "{background} s");
+    let notes = json["notes"].to_string();
+    assert!(notes.contains("vanilla has no write buffer"), "{notes}");
 }

@@ -4,7 +4,7 @@
 //! The backing is at the disk's first sector, followed by the optimized area.
 
 use seekless_block::{Duration, Energy, Extent, Lba, Sectors, SimTime};
-use seekless_disk::{Command, Completion, Drive, Usage};
+use seekless_disk::{Access, Command, Completion, Drive, Usage};
 use seekless_engine::{Class, Io, IoId, Target};
 
 use super::lateness::{Lateness, LatenessCounts};
@@ -172,7 +172,8 @@ impl Emulated {
         s.rotation += access.rotation;
         s.transfer += access.transfer;
         s.seek_distance_sectors += ended.seek_distance_sectors;
-        s.nonsequential += u64::from(!ended.sequential);
+        // A discard, and a flush of a disk without a cache, move no head.
+        s.nonsequential += u64::from(!ended.sequential && *access != Access::default());
         s.seek_cylinders += u64::from(access.cylinders);
         s.sectors += extent.len.0;
         if background {

@@ -66,6 +66,11 @@ fn reads_take_the_disks_time_and_the_books_balance() {
     server.reset_disk_stats().unwrap();
     let fresh = server.stats().unwrap().disk.unwrap();
     assert_eq!((fresh.ios, fresh.busy.0), (0, 0));
+    // A discard moves no head.
+    c.submit(Command::Trim, CommandFlags::NONE, 0, 4096, &[]).unwrap();
+    c.next_end().unwrap().result.unwrap();
+    let disk = server.stats().unwrap().disk.unwrap();
+    assert_eq!((disk.nonsequential, disk.busy.0), (0, 0));
 }
 
 #[test]
