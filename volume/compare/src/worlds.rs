@@ -317,7 +317,7 @@ impl Running {
                 shuffle.moved(),
                 shuffle.unit()
             )),
-            World::Guarded(_) if trained_s > 0.0 => Some(format!(
+            World::Guarded(_) if trained_s >= 0.05 => Some(format!(
                 "{}: {trained_s:.1} s of background work in the training part are not counted",
                 self.name
             )),

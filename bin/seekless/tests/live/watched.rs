@@ -555,13 +555,15 @@ fn a_dry_run_reads_nothing_and_a_full_state_is_said_once() {
     let watch = Watch::start(&state, &slow.point(), &["--dry-run"]);
     mount.unmount();
     let script = "tar cf - d00* | cat > /dev/null";
-    (0..2).for_each(|_| drop(cold(&slow, script)));
+    cold(&slow, script);
+    let full = attempt(["dd", "if=/dev/zero", &format!("of={}/full", state.display())]);
+    assert!(!full.status.success(), "the folder of the state is full now");
+    // Its end is to be saved at the unmount, and then at the stop.
+    cold(&slow, script);
     let mount = slow.mount();
     let job = watch.remembered();
     assert_eq!(job["fetched"], 0, "{job}");
     assert!(job["would"][1].as_u64() > Some(20), "{job}");
-    let full = attempt(["dd", "if=/dev/zero", &format!("of={}/full", state.display())]);
-    assert!(!full.status.success(), "the folder of the state is full now");
     let said = watch.stop();
     let about: Vec<_> = said.iter().filter(|s| s.contains("cannot save")).collect();
     assert_eq!((about.len(), said.len()), (1, 1), "{said:?}");

@@ -14,7 +14,8 @@ use crate::error::ServeError;
 /// Counters of an emulated disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DiskStats {
-    /// Commands served.
+    /// Accesses to the disk, as in simulations: merged commands are one, and a discard, or a flush
+    /// of a disk without a cache, is none.
     pub ios: u64,
     /// Of these, background work.
     pub background_ios: u64,
@@ -166,18 +167,18 @@ impl Emulated {
     fn account(&mut self, ended: &Completion, extent: Extent, background: bool) {
         let access = &ended.access;
         let s = &mut self.stats;
-        s.ios += 1;
+        let is_own = *access != Access::default();
+        s.ios += u64::from(is_own);
         s.busy += access.busy();
         s.seek += access.seek;
         s.rotation += access.rotation;
         s.transfer += access.transfer;
         s.seek_distance_sectors += ended.seek_distance_sectors;
-        // A discard, and a flush of a disk without a cache, move no head.
-        s.nonsequential += u64::from(!ended.sequential && *access != Access::default());
+        s.nonsequential += u64::from(is_own && !ended.sequential);
         s.seek_cylinders += u64::from(access.cylinders);
         s.sectors += extent.len.0;
         if background {
-            s.background_ios += 1;
+            s.background_ios += u64::from(is_own);
             s.background_busy += access.busy();
         }
         if self.path.len() < self.path_max {
