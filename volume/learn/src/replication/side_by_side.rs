@@ -1,5 +1,6 @@
 //! Where replicas stand: side by side in free ranges near the hot region (SOSP'05, 3.1).
 
+use rustc_hash::FxHashMap;
 use seekless_block::{Extent, PAGE_SECTORS};
 
 use super::{RUN, SHORT};
@@ -21,8 +22,26 @@ fn beside(free: impl IntoIterator<Item = Extent>, near: Extent, sectors: u64) ->
     free.into_iter().flat_map(cut).collect()
 }
 
-/// Lays runs side by side into free ranges: near the hot region first, and in longer ranges before
-/// shorter ones (3.1: more weight where more is free).
+/// Sorts free ranges for `sectors` of replicas: regions near the hot region first, and regions with
+/// more free space before regions with less (3.1). Each time that the free space of a region is too
+/// short for everything counts as one region further away. Then longer ranges come first.
+fn nearest_first(ranges: &mut [Extent], hot: Extent, sectors: u64) {
+    let region = hot.len.0.max(1);
+    let middle = hot.start.0 + hot.len.0 / 2;
+    let mut free: FxHashMap<u64, u64> = FxHashMap::default();
+    for range in ranges.iter() {
+        *free.entry(range.start.0 / region).or_default() += range.len.0;
+    }
+    let wanted = sectors.max(1);
+    let misses = |len: u64| wanted.div_ceil(len.clamp(1, wanted));
+    ranges.sort_by_key(|e| {
+        let away = middle.abs_diff(middle.clamp(e.start.0, e.end().0));
+        (away / region + misses(free[&(e.start.0 / region)]), misses(e.len.0), away)
+    });
+}
+
+/// Lays runs side by side into free ranges: near the hot region first, and in regions with more
+/// free space before regions with less (3.1).
 #[must_use]
 pub fn side_by_side(
     wanted: &[Extent],
@@ -30,15 +49,9 @@ pub fn side_by_side(
     hot: Extent,
 ) -> Vec<Replica> {
     let sectors: u64 = wanted.iter().map(|e| e.len.0).sum();
-    let middle = hot.start.0 + hot.len.0 / 2;
     let mut ranges = beside(free, hot, sectors);
     ranges.retain(|e| e.len.0 >= SHORT);
-    // One region further away for each time that the range is too short for everything.
-    ranges.sort_by_key(|e| {
-        let away = middle.abs_diff(middle.clamp(e.start.0, e.end().0));
-        let misses = sectors.max(1).div_ceil(e.len.0.min(sectors.max(1)));
-        (away / hot.len.0.max(1) + misses, away)
-    });
+    nearest_first(&mut ranges, hot, sectors);
     let mut replicas: Vec<Replica> = Vec::new();
     let mut ranges = ranges.into_iter();
     let mut here = Extent::default();

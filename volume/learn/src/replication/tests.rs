@@ -181,6 +181,18 @@ fn replicas_begin_right_behind_the_hot_region_or_end_before_it() {
     assert_eq!(place(Extent::span(hot.end().0 - 8, free.end().0)), hot.end().0);
 }
 
+/// Each region near by has 768 KiB free in six pieces, a region far away has 4 MiB in one piece.
+#[test]
+fn a_large_plan_stays_near_the_hot_region_though_a_longer_range_lies_far_away() {
+    let hot = Extent::new(32 * MIB, MIB);
+    let near = (24..41).flat_map(|r| (0..6).map(move |i| Extent::new(r * MIB + i * 320, 256)));
+    let free = near.chain([Extent::new(60 * MIB, 8192)]);
+    let plan = side_by_side(&[Extent::new(0, 16_384)], free, hot);
+    let placed: u64 = plan.iter().flat_map(|r| &r.homes).map(|e| e.len.0).sum();
+    assert_eq!(placed, 16_384);
+    assert!(plan.iter().all(|r| r.place.0 / MIB < 41), "{plan:?}");
+}
+
 #[test]
 fn what_comes_again_at_once_was_in_ram() {
     let mut planner = Replication::new(ReplicationConfig { price: 1.0, ..config() });
