@@ -121,20 +121,36 @@ impl GroupedFiles {
         // This fails if one of them was removed meanwhile; then each file moves on its own.
         let together = self.ask(Ask::Leave { files: numbers }).is_ok();
         let moved = in_parallel(&leaving, |(handle, number)| {
-            let _lock = self.changing(handle);
-            // Clients may have written to the file since.
-            let Some(file) = self.peek(handle).filter(|k| k.has_number(*number)) else {
-                return false;
-            };
-            let moved = if together {
-                let inode = self.underlying.open_handle(handle, OFlags::RDWR);
-                inode.and_then(|inode| self.write_to_inode(handle, &file, &inode))
-            } else {
-                self.move_back(handle)
-            };
-            moved.inspect_err(|e| failed(*e)).is_ok()
+            self.move_prepared(handle, *number, together).unwrap_or_else(|e| {
+                failed(e);
+                false
+            })
         });
         moved.iter().filter(|moved| **moved).count()
+    }
+
+    /// Moves a file whose times are saved. `is_leaving`: its entry is leaving. False if the store
+    /// does not have the file any more.
+    pub(super) fn move_prepared(
+        &self,
+        handle: &InodeHandle,
+        number: FileNumber,
+        is_leaving: bool,
+    ) -> Result<bool, Errno> {
+        let _lock = self.changing(handle);
+        let Some(file) = self.peek(handle).filter(|k| k.has_number(number)) else {
+            return Ok(false);
+        };
+        // Bytes that a client has written since are only in memory. The inode must not have newer
+        // bytes than the device of the store: after a crash they would look like bytes of another
+        // program.
+        if is_leaving && !self.group_store(|g| g.waits_to_be_written(number)) {
+            let inode = self.underlying.open_handle(handle, OFlags::RDWR)?;
+            self.write_to_inode(handle, &file, &inode)?;
+        } else {
+            self.move_back(handle)?;
+        }
+        Ok(true)
     }
 
     /// The number of a file that is about to leave, its times saved; `None` if the store does not

@@ -68,9 +68,13 @@ impl GroupedFiles {
         if size > FILE_BYTES_MAX.into() {
             return leave();
         }
-        // Where the directory has no space, the file stays.
-        if self.is_rewritten_too_often(handle, file.number) && leave().is_ok() {
-            return Ok(false);
+        if self.is_rewritten_too_often(handle, file.number) {
+            // Where the directory has no space, the file stays.
+            if leave().is_ok() {
+                return Ok(false);
+            }
+            // The failed move may have left the file in both places: then nobody may write to it.
+            self.lookup_clean(handle)?;
         }
         match self.ask(ask(file.number, touch(inode)?)) {
             Ok(_) => {

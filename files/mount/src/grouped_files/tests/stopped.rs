@@ -82,6 +82,24 @@ fn where_steps_fail(actions: &[Action], failures: i64) {
     }
 }
 
+/// A client writes to a file whose entry is leaving, and the move is stopped at each step.
+#[test]
+fn a_write_before_the_move_of_a_leaving_file_is_not_taken_for_one_by_another_program() {
+    for stop in 0..12 {
+        let Some(mut dir) = prepared(&ACTIONS[1]) else { return };
+        let (fh, handle) = (dir.open(1, OFlags::RDWR), dir.handle(1));
+        let groups = dir.groups();
+        let number = groups.peek(&handle).unwrap().number;
+        groups.ask(Ask::Leave { files: vec![number] }).unwrap();
+        dir.write(fh, 4_500, b"longer, without a sync").unwrap();
+        groups.underlying.steps.left.store(stop, SeqCst);
+        let moved = groups.move_prepared(&handle, number, true);
+        assert!(stop < 11 || moved == Ok(true), "{moved:?}");
+        dir.attach();
+        dir.check_twice(&format!("stopped after {stop} steps"));
+    }
+}
+
 /// Bytes that another program wrote without the mount after a kill of the server, before the next
 /// mount: the store has not committed yet that the inode was empty.
 #[test]

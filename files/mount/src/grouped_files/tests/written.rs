@@ -143,6 +143,29 @@ fn a_file_written_over_and_over_goes_home_and_is_not_chosen_again() {
     dir.check("after failed moves");
 }
 
+/// A file that a failed move leaves in both places takes no write: the next mount would drop it.
+#[test]
+fn no_write_is_accepted_after_a_move_that_left_the_file_in_both_places() {
+    for (fail, failures) in (0..10).flat_map(|fail| [1, 2, 3].map(|failures| (fail, failures))) {
+        let Some(mut dir) = TestDir::formed() else { return };
+        let fh = dir.open(1, OFlags::RDWR);
+        for i in 0..REWRITES_MAX {
+            dir.write(fh, 10, &i.to_le_bytes()).unwrap();
+            dir.sync(fh, true).unwrap();
+        }
+        let steps = &dir.groups().underlying.steps;
+        steps.failures.store(failures, SeqCst);
+        steps.fails.store(fail, SeqCst);
+        let written = dir.write(fh, 10, b"once too often").is_ok();
+        steps.fails.store(i64::MAX, SeqCst);
+        if written {
+            let _ = dir.sync(fh, true);
+        }
+        dir.attach();
+        dir.check_twice(&format!("{failures} failed from step {fail} on"));
+    }
+}
+
 #[test]
 fn a_damaged_file_cannot_be_written_and_can_be_emptied() {
     let Some(mut dir) = TestDir::formed() else { return };
