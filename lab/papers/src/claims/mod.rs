@@ -1,6 +1,6 @@
-//! Judges a paper by its file of claims: each printed number beside ours, with the tolerance that
-//! was set before the result. Two answers are judged apart: the paper's own rule, and ours beyond
-//! it. `claims/README.md` defines the kinds of claims.
+//! Judges a paper by its file of claims: each printed number beside ours, with its tolerance. Two
+//! answers are judged apart: the paper's own rule, and ours beyond it.
+//! `claims/README.md` defines the kinds of claims.
 
 mod show;
 #[cfg(test)]

@@ -87,7 +87,7 @@ impl Judged {
             .text("printed", |u| u.printed.as_str())
             .text("why no model answers it", |u| u.why.as_str());
         [claims.note(
-            "Tolerances were set before the results. The paper's rule has both limits. Our results beyond the paper's rule may be better by any amount, if the line says so.",
+            "Tolerances follow one rule for all papers. The paper's rule has both limits. Our results beyond the paper's rule may be better by any amount, if the line says so.",
         ), open.done()]
     }
 

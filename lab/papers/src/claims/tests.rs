@@ -172,6 +172,19 @@ fn a_claim_without_an_answer_and_an_answer_without_a_claim_are_refused() {
     }
 }
 
+#[test]
+fn numbers_that_eefs_days_match_do_not_count() {
+    let file: ClaimFile = toml::from_str(claims_of("eefs")).unwrap();
+    let matched = |c: &Claim| {
+        let last = c.id.rsplit('.').next();
+        c.place == "Table 2" || matches!(last, Some("ffs" | "idle" | "grouped"))
+    };
+    assert_eq!(file.claim.iter().filter(|c| matched(c)).count(), 24 + 4 + 2 + 4 + 2);
+    for claim in &file.claim {
+        assert_eq!(claim.fitted, matched(claim), "{}", claim.id);
+    }
+}
+
 /// The file of claims of the paper with this name.
 fn claims_of(paper: &str) -> &'static str {
     match paper {

@@ -44,9 +44,15 @@ fn one_request(answers: &mut Answers) {
         ("seek.lazy5", shorter(&perfect.lazily(0.05))),
         ("seek.lazy20", shorter(&perfect.lazily(0.2)) / shorter(&perfect)),
         ("light.utilization", utilization(&perfect) / utilization(&even) - 1.0),
+        ("buckets.most", f64::from(most_buckets(rz55().cylinders()))),
     ] {
         answers.add(Paper, id, ours);
     }
+}
+
+/// The most buckets of 2, 4, 8 and more cylinders that lie on a disk side by side.
+fn most_buckets(cylinders: u32) -> u32 {
+    (1..31).take_while(|b| (2u32 << b) - 2 <= cylinders).last().unwrap_or_default()
 }
 
 /// A loaded disk.
@@ -56,8 +62,11 @@ fn loaded(answers: &mut Answers, who: Answerer, effort: Effort) {
     let (random, perfect) = (Access::random(n), Access::perfect(n));
     let at = |a: &Access, q, order| disk.point(a, q, order).utilization;
     let times = |q, order| at(&perfect, q, order) / at(&random, q, Order::Arrival);
-    answers.add(who, "alone.10", times(10, Order::Arrival) - 1.0);
-    answers.add(who, "alone.300", times(LONG, Order::Arrival) - 1.0);
+    if who == Paper {
+        let alone = QUEUES.map(|q| times(q, Order::Arrival) - 1.0);
+        answers.add(who, "alone.least", least(&alone));
+        answers.add(who, "alone.most", most(&alone));
+    }
     let double = times(LONG, Order::Position);
     answers.add(who, "ordered.300", double);
     answers.add(who, "ordered.300.bound", double);

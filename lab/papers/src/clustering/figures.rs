@@ -183,6 +183,7 @@ fn loaded_layouts(number: u8) -> (&'static str, &'static [(&'static str, Order)]
         9 => (
             "The same, with the hottest part organized",
             &[
+                ("random", Order::Arrival),
                 ("random", Order::Position),
                 ("lazy:0.5%", Order::Position),
                 ("lazy:1%", Order::Position),
@@ -194,6 +195,7 @@ fn loaded_layouts(number: u8) -> (&'static str, &'static [(&'static str, Order)]
         10 => (
             "The same, in buckets",
             &[
+                ("random", Order::Arrival),
                 ("random", Order::Position),
                 ("buckets:1", Order::Position),
                 ("buckets:3", Order::Position),
@@ -205,6 +207,7 @@ fn loaded_layouts(number: u8) -> (&'static str, &'static [(&'static str, Order)]
         _ => (
             "The same, with drifting temperatures; the last two lines combine drift with other layouts",
             &[
+                ("random", Order::Arrival),
                 ("random", Order::Position),
                 ("perfect", Order::Position),
                 ("perfect+drift:10%", Order::Position),

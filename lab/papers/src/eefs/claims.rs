@@ -29,7 +29,8 @@ pub(super) fn judged(
     for ((c, (id, _)), rare) in compared.iter().zip(DAYS).zip(rare) {
         if let [ffs, _, eefs] = &c.outcomes[..] {
             answers.add(Paper, format!("{id}.hits.ffs"), ffs.hits);
-            answers.add(Paper, format!("{id}.hits.eefs"), eefs.hits);
+            let rise = (eefs.hits - ffs.hits) * 100.0;
+            answers.add(Paper, format!("{id}.hits.rise"), rise);
             let often = eefs.grouping.unwrap_or_default();
             used(&mut answers, id, &often);
             table2(&mut answers, &format!("{id}.100k"), &often);
@@ -58,12 +59,11 @@ fn disk(answers: &mut Answers, id: &str, ffs: &FileOutcome, eefs: &FileOutcome, 
     }
 }
 
-/// Figure 5.
+/// Figure 5, and the share of grouped opens.
 fn used(answers: &mut Answers, id: &str, g: &Grouping) {
     answers.add(Paper, format!("{id}.used"), g.used_after_first);
     answers.add(Paper, format!("{id}.minutes"), g.within_five_minutes);
-    answers.add(Paper, format!("{id}.grouped.least"), g.grouped_opens);
-    answers.add(Paper, format!("{id}.grouped.most"), g.grouped_opens);
+    answers.add(Paper, format!("{id}.grouped"), g.grouped_opens);
 }
 
 /// Table 2.
