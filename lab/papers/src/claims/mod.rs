@@ -76,6 +76,8 @@ struct Claim {
     /// Whether the made-up load was fitted to this number. Such a claim is shown and not counted.
     #[serde(default)]
     fitted: bool,
+    /// Why ours is another comparison than the paper's. Such a claim is shown and not counted.
+    incomparable: Option<String>,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -255,9 +257,11 @@ impl Judged {
         Ok(Self { results, unanswered: file.unanswered })
     }
 
-    /// The claims that hold, of those that are answered and that no load was fitted to.
+    /// The claims that hold, of those that are answered and comparable, and that no load was fitted
+    /// to.
     pub(crate) fn count(&self, who: Answerer) -> (usize, usize) {
-        let counted = self.results.iter().filter(|r| !r.claim.fitted);
+        let counts = |c: &Claim| !c.fitted && c.incomparable.is_none();
+        let counted = self.results.iter().filter(|r| counts(&r.claim));
         let answered = counted.filter_map(|r| r.holds(who));
         answered.fold((0, 0), |(held, all), holds| (held + usize::from(holds), all + 1))
     }
@@ -279,6 +283,7 @@ impl Judged {
                 "paper": c.printed.map_or_else(|| json!(c.order), |p| json!(p)),
                 "ours": number(Paper, j), "beyond": number(Beyond, j),
                 "tolerance": c.tolerance(), "fitted": c.fitted,
+                "incomparable": c.incomparable,
                 "holds": { "ours": j.holds(Paper), "beyond": j.holds(Beyond) },
             })
         };

@@ -54,6 +54,9 @@ fn tolerance(claim: &Claim) -> String {
     if claim.fitted {
         words += "; fitted, not counted";
     }
+    if let Some(why) = &claim.incomparable {
+        words += &format!("; {why}, not counted");
+    }
     if let Some(reason) = &claim.reason {
         words += &format!(" ({reason})");
     }

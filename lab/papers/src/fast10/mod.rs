@@ -125,6 +125,10 @@ fn between(answers: &mut Answers, cells: &Cells) {
     answers.add(Paper, "web.ext3", 1.0 - ext3 / xfs);
     let [ext2, _, xfs] = all("fileserver");
     answers.add(Paper, "file.xfs", ext2 / xfs);
+    let groups = |count| cells.of("x", count, "fileserver");
+    let [most, some, few] = [groups("agcnt128"), groups("agcnt64"), groups("agcnt8")];
+    answers.add(Paper, "file.xfs.groups.perf", most[0] / few[0] - 1.0);
+    answers.add(Paper, "file.xfs.groups.power", most[1] / some[1] - 1.0);
     let [ext2, ext3, _] = all("varmail");
     answers.add(Paper, "mail.ext2", ext3 / ext2);
     let [ext2, ext3, xfs] = all("oltp");
