@@ -3,7 +3,7 @@
 //! open. All other files are read and written in the directory, by the kernel alone where it can.
 
 use std::ffi::OsStr;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::Relaxed;
 
 use fuser::{BackingId, FileAttr, Request};
@@ -115,12 +115,9 @@ impl MountedDir {
         let mode = Mode::from_raw_mode(bits & 0o7777);
         let fd = match rustix::fs::openat(&dir, name, how, mode) {
             Ok(fd) => fd,
-            Err(Errno::EXIST) if !flags.contains(OFlags::EXCL) => {
-                let (attributes, generation) = self.lookup_in(dir.as_fd(), name)?;
-                let opened = self.open(request, attributes.ino.0, flags, backing);
-                let opened = opened.inspect_err(|_| self.forget(attributes.ino.0, 1))?;
-                return Ok((attributes, generation, opened));
-            }
+            // Made without the mount since the kernel looked. The kernel does not check the rights
+            // on a file that this request opens: it must look again.
+            Err(Errno::EXIST) if !flags.contains(OFlags::EXCL) => return Err(Errno::STALE),
             Err(e) => return Err(e),
         };
         let made = Self::give_to_client(request, &dir, &fd, bits).and_then(|()| self.enter(&fd));

@@ -35,6 +35,11 @@ struct PlannedGroup {
 /// A newcomer with a durable marker.
 type Marked<'a> = (&'a MovingFile, FileNumber, Stat);
 
+/// Size and modification time: every write changes one of them.
+fn written(stat: &Stat) -> (i64, i64, i64) {
+    (stat.st_size, stat.st_mtime, stat.st_mtime_nsec as i64)
+}
+
 impl GroupedFiles {
     /// Forms groups: files of the directory move to the store, unless `busy` says that the file is
     /// open. Returns for each group the number of moved files, or the fault of the store; the files
@@ -188,20 +193,25 @@ impl GroupedFiles {
         }
         let durable = in_parallel(&marked, |(c, ..)| self.underlying.sync_file(&c.file).is_ok());
         let mut durable = durable.into_iter();
-        marked.retain(|(c, number, _)| {
-            let durable = durable.next() == Some(true);
-            if !durable && self.unmark(c, *number) {
+        marked.retain(|(c, number, now)| {
+            let synced = durable.next() == Some(true);
+            if !synced {
+                held(self.owed_errors.lock()).insert(c.handle);
+            }
+            // Another program may have written to the file, or opened it, during the syncs.
+            let same = rustix::fs::fstat(&c.file).is_ok_and(|s| written(&s) == written(now));
+            let comes = synced && same && lease(&c.file, Others::Any).is_ok();
+            if !comes && self.unmark(c, *number) {
                 unwanted.insert(*number);
             }
-            durable
+            comes
         });
         (marked, unwanted)
     }
 
-    /// The sync of a newcomer with its marker failed: the file stays in the directory. False if the
-    /// removal of the marker may not be durable: then nobody may write to the file.
+    /// A newcomer with a marker stays in the directory. False if the removal of the marker may not
+    /// be durable: then nobody may write to the file.
     fn unmark(&self, c: &MovingFile, number: FileNumber) -> bool {
-        held(self.owed_errors.lock()).insert(c.handle);
         let unmarked = self.underlying.clear_marker(&c.file);
         let Err(e) = unmarked.and_then(|()| self.underlying.sync_file(&c.file)) else {
             return true;
@@ -221,7 +231,6 @@ impl GroupedFiles {
     ) -> Result<Stat, Errno> {
         let touched = held(self.watched.lock()).get(&c.handle).is_none_or(|t| *t);
         let now = rustix::fs::fstat(&c.file)?;
-        let written = |s: &Stat| (s.st_size, s.st_mtime, s.st_mtime_nsec);
         if touched || busy(&c.handle) || written(&now) != written(&c.stat) || now.st_nlink != 1 {
             return Err(Errno::AGAIN);
         }
