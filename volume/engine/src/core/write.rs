@@ -369,10 +369,11 @@ impl Engine {
         if !failed && !self.cache.is_off() {
             self.keep_written(id, extent, Some((mark, since)));
         }
-        if fua && !failed {
+        let doubt = self.sync.is_record_in_doubt(mark);
+        if fua && !failed && !doubt {
             self.sync.wait(Waiter::Write(id, extent));
         } else {
-            self.complete(id, extent, !failed);
+            self.complete(id, extent, !failed && !(fua && doubt));
         }
     }
 

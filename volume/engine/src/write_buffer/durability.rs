@@ -58,7 +58,7 @@ struct Round {
     flushes: u32,
     ok: bool,
     home: HomeFlush,
-    /// Flushes of the area that had failed when the round's flush began.
+    /// Flushes of the area that had failed when the round began.
     area_failures: u64,
     /// Sequence and tail that the flush of the area makes durable.
     covers: (u64, Segment),
@@ -114,6 +114,8 @@ pub(crate) struct Sync {
     pub(crate) area_failures: u64,
     /// A flush of the area failed that no client waited for: the next flush of a client fails.
     area_untold: bool,
+    /// When the last one failed. The record of a write that was in flight then may be lost.
+    area_failed_at: Mark,
 }
 
 impl Sync {
@@ -130,6 +132,13 @@ impl Sync {
     /// Whether a flush failed that no client knows of; now one does.
     fn take_untold(&mut self) -> bool {
         std::mem::take(&mut self.home.untold) | std::mem::take(&mut self.area_untold)
+    }
+
+    /// Whether the record of a write that ends now may be lost. Then the next flush of a client fails.
+    pub(crate) fn is_record_in_doubt(&mut self, mark: Mark) -> bool {
+        let doubt = mark < self.area_failed_at;
+        self.area_untold |= doubt;
+        doubt
     }
 
     fn all_voids(&mut self) -> impl Iterator<Item = &mut Voids> {
@@ -333,7 +342,6 @@ impl Engine {
         round.phase = RoundPhase::Area;
         round.flushes = 1;
         round.covers = self.log.ended;
-        round.area_failures = self.sync.area_failures;
         self.flush_area();
     }
 
@@ -362,6 +370,8 @@ impl Engine {
         self.sync.area_failures += 1;
         self.sync.log_dirty = true;
         self.sync.area_untold |= self.area_counts();
+        self.sync.area_failed_at = self.writes.now();
+        self.fail_waiting_writes();
         self.area_writes_fail = true;
         self.area_fails();
     }
@@ -450,10 +460,7 @@ impl Engine {
             }
         }
         // Writes with FUA over such pages have lost their places.
-        let waiting = std::mem::take(&mut self.sync.waiting).into_iter();
-        let (writes, rest) = waiting.partition(|waiter| matches!(waiter, Waiter::Write(..)));
-        self.sync.waiting = rest;
-        self.tell(writes, false, false);
+        self.fail_waiting_writes();
         if self.copies.count(CopyState::Dirty) > 0 {
             // A checkpoint in progress may say that the log is empty.
             (self.log.holds_pages, self.log.emptied) = (true, false);
@@ -461,6 +468,14 @@ impl Engine {
                 self.drain();
             }
         }
+    }
+
+    /// Writes with FUA that wait for a round get an error: their bytes may be lost.
+    fn fail_waiting_writes(&mut self) {
+        let waiting = std::mem::take(&mut self.sync.waiting).into_iter();
+        let (writes, rest) = waiting.partition(|waiter| matches!(waiter, Waiter::Write(..)));
+        self.sync.waiting = rest;
+        self.tell(writes, false, false);
     }
 
     /// The log's entries of this page are void. The newest one stands in this slot.

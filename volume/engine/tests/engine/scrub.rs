@@ -491,14 +491,7 @@ fn a_checkpoint_beside_a_failed_flush_of_the_area_is_written_again() {
 fn checkpoint_beside_a_failed_flush(is_under_way: impl Fn(&Io) -> bool) {
     let mut world = World::new(writeback());
     world.settle();
-    let is_flush = |io: &Io| io.target == Target::Area && io.op == Op::Flush;
-    world.issue(Op::Write, home(3, 2));
-    execute_all(&mut world);
-    world.issue(Op::Flush, Extent::default());
-    while !world.waiting.iter().any(is_flush) {
-        world.execute(0);
-    }
-    let of_client = world.waiting.remove(in_flight(&world, is_flush));
+    let of_client = with_a_flush_of_the_area(&mut world);
     // A checkpoint is written meanwhile.
     let mut page = 10;
     while !world.waiting.iter().any(&is_under_way) {
@@ -523,6 +516,46 @@ fn checkpoint_beside_a_failed_flush(is_under_way: impl Fn(&Io) -> bool) {
     world.failed_at = 0;
     world.home_is_complete();
     world.read_all();
+}
+
+/// A client's flush of the area is in flight. Returns its I/O, which the test ends.
+fn with_a_flush_of_the_area(world: &mut World) -> Io {
+    world.issue(Op::Write, home(3, 2));
+    execute_all(world);
+    world.issue(Op::Flush, Extent::default());
+    let is_flush = |io: &Io| io.target == Target::Area && io.op == Op::Flush;
+    while !world.waiting.iter().any(is_flush) {
+        world.execute(0);
+    }
+    world.waiting.remove(in_flight(world, is_flush))
+}
+
+/// The failed flush may have lost the records of these writes too.
+#[test]
+fn writes_beside_a_failed_flush_of_the_area_are_not_believed() {
+    // The record has ended, or is in flight.
+    for (flags, ended) in [(Flags::FUA, true), (Flags::FUA, false), (Flags::NONE, false)] {
+        let mut world = World::new(writeback());
+        world.settle();
+        let flush = with_a_flush_of_the_area(&mut world);
+        world.issue_with(Op::Write, home(20, 1), flags);
+        if ended {
+            execute_all(&mut world);
+        }
+        world.failed_at = NEVER / 2;
+        world.handle(Input::Done { io: flush.id, result: Err(IoFailed) });
+        execute_all(&mut world);
+        let of_write = u64::from(flags == Flags::FUA);
+        assert_eq!(world.failed, 1 + of_write, "{flags:?}, ended: {ended}");
+        world.issue(Op::Flush, Extent::default());
+        execute_all(&mut world);
+        let of_flush = u64::from(!ended);
+        assert_eq!(world.failed, 1 + of_write + of_flush, "{flags:?}, ended: {ended}");
+        world.settle();
+        world.failed_at = 0;
+        world.home_is_complete();
+        world.read_all();
+    }
 }
 
 /// Each I/O of the area fails, for as long as the engine tries within some seconds.
