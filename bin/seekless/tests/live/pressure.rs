@@ -2,12 +2,9 @@
 //! only be freed by the server, so the server must not wait for memory itself.
 
 use std::fs::{self, File};
-use std::io::Write as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::host::{self, Loop, Mount, Server, rounds, run};
@@ -47,42 +44,6 @@ impl Drop for Group {
         while fs::remove_dir(&self.0).is_err() && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(50));
         }
-    }
-}
-
-/// Writes a small file to the host's disk once a second. While these writes stand still too, the host
-/// hangs, and not the server.
-struct Beside {
-    written: Arc<AtomicU64>,
-    goes_on: Arc<AtomicBool>,
-    thread: std::thread::JoinHandle<()>,
-}
-
-impl Beside {
-    fn begin(path: PathBuf) -> Self {
-        let (written, goes_on) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(true)));
-        let (count, goes) = (Arc::clone(&written), Arc::clone(&goes_on));
-        let thread = std::thread::spawn(move || {
-            while goes.load(Ordering::Relaxed) {
-                let file = File::create(&path).unwrap();
-                (&file).write_all(&[1; 4096]).unwrap();
-                file.sync_all().unwrap();
-                count.fetch_add(1, Ordering::Relaxed);
-                std::thread::park_timeout(Duration::from_secs(1));
-            }
-        });
-        Self { written, goes_on, thread }
-    }
-
-    /// Writes that have reached the disk.
-    fn written(&self) -> u64 {
-        self.written.load(Ordering::Relaxed)
-    }
-
-    fn end(self) {
-        self.goes_on.store(false, Ordering::Relaxed);
-        self.thread.thread().unpark();
-        self.thread.join().unwrap();
     }
 }
 
@@ -130,20 +91,16 @@ fn write_under(name: &str, limit: u64, args: &[&str], round: u64) {
     let mut dd = dd.stderr(File::create(&said).unwrap()).spawn().unwrap();
     // What has come to the disk's image.
     let moved = || image.metadata().unwrap().blocks();
-    let beside = Beside::begin(dir.path().join("beside"));
-    let (mut last, mut end, mut written) = (0, Instant::now() + STILL, beside.written());
+    let (mut last, mut end) = (0, Instant::now() + STILL);
     let status = loop {
         if moved() > last {
-            (last, end, written) = (moved(), Instant::now() + STILL, beside.written());
+            (last, end) = (moved(), Instant::now() + STILL);
         }
         match dd.try_wait().unwrap() {
-            None if Instant::now() < end || beside.written() < written + STILL.as_secs() / 2 => {
-                std::thread::sleep(Duration::from_millis(20));
-            }
+            None if Instant::now() < end => std::thread::sleep(Duration::from_millis(20)),
             status => break status,
         }
     };
-    beside.end();
     if status.is_none() {
         abort(connection);
         dd.wait().unwrap();
