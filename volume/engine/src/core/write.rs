@@ -373,7 +373,7 @@ impl Engine {
         if fua && !failed && !doubt {
             self.sync.wait(Waiter::Write(id, extent));
         } else {
-            self.complete(id, extent, !failed && !(fua && doubt));
+            self.complete(id, extent, !(failed || fua && doubt));
         }
     }
 
