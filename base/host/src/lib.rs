@@ -13,6 +13,7 @@ pub mod notify;
 mod opened;
 pub mod pressure;
 pub mod private;
+pub mod reserve;
 pub mod signature;
 pub mod sys;
 pub mod tracing;

@@ -12,6 +12,7 @@ use rustix::event::EventfdFlags;
 use seekless_block::{Bytes, SECTOR_BYTES, Sectors};
 use seekless_disk::{Device, Drive, Scheduler, SpinDown};
 use seekless_engine::{AttachReport, Config, Engine, divided_like};
+use seekless_host::reserve::{Reserve, Waits};
 use seekless_host::{Opened, cannot, private};
 use seekless_learn::{Policy, PolicyName};
 use seekless_nbd::{Export, TransmissionFlags};
@@ -419,13 +420,15 @@ impl Builder {
         let started = self.start_learner(policy, (&engine, &shares), trace, &control, &bell)?;
         let (observer, started) = started.map(|s| (s.producer, (s.link, s.thread))).unzip();
         let (link, learner) = started.unzip();
+        let waits = Arc::new(Waits::new(WORKERS));
+        let reserve = self.mounted.then(|| Reserve::watch(Arc::clone(&waits))).transpose()?;
         let volume = Volume::new(VolumeParts {
             engine,
             lasting: attached.is_some(),
             scrub_every: self.scrub_every,
             drain: self.drain,
             files: Arc::new(files),
-            workers: WORKERS,
+            waits,
             bell: Arc::clone(&bell),
             emulated,
             clock: Clock::new(speed),
@@ -453,6 +456,7 @@ impl Builder {
             watcher: None,
             attached,
             notes: self.notes,
+            _reserve: reserve,
         };
         if let Some((about, shadow, tap)) = watched {
             handle.watch(about, shadow, tap, rotational)?;

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use seekless_block::{Bytes, Extent, Flags, Op};
 use seekless_engine::{AttachReport, Command, Mode};
+use seekless_host::reserve::Reserve;
 use seekless_host::{Users, cannot};
 use seekless_learn::{Plan, Policy, PolicyName, Replica};
 use seekless_nbd::Errno;
@@ -42,6 +43,8 @@ pub struct ServerHandle {
     pub(crate) watcher: Option<Watcher>,
     pub(crate) attached: Option<AttachReport>,
     pub(crate) notes: Vec<String>,
+    /// Memory for the kernel's work on the server's own writes, where the volume is mounted here.
+    pub(crate) _reserve: Option<Reserve>,
 }
 
 impl ServerHandle {

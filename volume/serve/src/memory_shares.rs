@@ -7,6 +7,7 @@
 
 use seekless_block::{Bytes, PAGE_BYTES, PAGE_SECTORS, Sectors};
 use seekless_engine::Config;
+use seekless_host::reserve::RESERVE_BYTES;
 
 use crate::server::CLIENTS_MAX;
 use crate::tls::CARRIERS_MAX;
@@ -218,7 +219,7 @@ impl Shares {
             + if needs.clients { self.payload as u64 } else { 0 }
             + 3 * self.reads as u64 / 2
             + self.kept as u64
-            + if needs.mounted { MOUNTED + program_bytes() } else { 0 }
+            + if needs.mounted { MOUNTED + RESERVE_BYTES + program_bytes() } else { 0 }
             + if needs.elsewhere { ELSEWHERE } else { 0 }
     }
 }

@@ -17,6 +17,7 @@ use seekless_engine::{
     Command, Engine, Fault, GuardStep, Guarding, Input, Mode, Output, PageSum, Progress, RequestId,
     RoomFrom, Target,
 };
+use seekless_host::reserve::Waits;
 use seekless_learn::{Pages, Plan, Replica};
 use seekless_nbd::Errno;
 use slab::Slab;
@@ -66,7 +67,8 @@ pub(crate) struct VolumeParts {
     /// Attached for a drain: absorbs and replicates nothing.
     pub(crate) drain: bool,
     pub(crate) files: Arc<Files>,
-    pub(crate) workers: usize,
+    /// A worker for each counter.
+    pub(crate) waits: Arc<Waits>,
     pub(crate) bell: Arc<OwnedFd>,
     pub(crate) emulated: Option<Emulated>,
     pub(crate) clock: Clock,
@@ -120,7 +122,7 @@ impl<O> Volume<O> {
     pub(crate) fn new(parts: VolumeParts) -> Result<Self, ServeError> {
         let VolumeParts { engine, lasting, drain, files, .. } = parts;
         let VolumeParts {
-            workers, bell, emulated, clock, observer, tap, scrub_every, shares, ..
+            waits, bell, emulated, clock, observer, tap, scrub_every, shares, ..
         } = parts;
         let guarding = Guarding::new(&engine, drain);
         let now = clock.now();
@@ -138,7 +140,7 @@ impl<O> Volume<O> {
             reads_most: shares.reads,
             starved: VecDeque::new(),
             memory_most: shares.all,
-            workers: Workers::new(workers, &files, &bell)?,
+            workers: Workers::new(&waits, &files, &bell)?,
             files,
             emulated,
             finished: VecDeque::with_capacity(1024),

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
+
 use crate::host::{self, Loop, Mount, Server, rounds, run};
 use crate::need;
 
@@ -68,11 +70,20 @@ fn missing() -> Option<String> {
         .or_else(group)
 }
 
-/// Writes more than the limit to a new file system on the mount, inside the group.
-fn write_under(name: &str, limit: u64, args: &[&str], round: u64) {
+/// Writes more than the limit to a new file system on the mount, inside the group. The disk's image
+/// is a sparse file in `on`. `pauses`: the server stands still for so long, again and again, so that
+/// the writer fills all memory of the group before the server goes on.
+fn write_under(
+    on: &Path,
+    name: &str,
+    limit: u64,
+    args: &[&str],
+    round: u64,
+    pauses: Option<Duration>,
+) {
     let dir = tempfile::tempdir().unwrap();
     let (image, path, root) =
-        (dir.path().join("disk.img"), dir.path().join("vol"), dir.path().join("root"));
+        (on.join("disk.img"), dir.path().join("vol"), dir.path().join("root"));
     File::create(&image).unwrap().set_len(1024 * MIB).unwrap();
     fs::create_dir(&root).unwrap();
     let group = Group::new(name, limit);
@@ -97,7 +108,15 @@ fn write_under(name: &str, limit: u64, args: &[&str], round: u64) {
             (last, end) = (moved(), Instant::now() + STILL);
         }
         match dd.try_wait().unwrap() {
-            None if Instant::now() < end => std::thread::sleep(Duration::from_millis(20)),
+            None if Instant::now() < end => {
+                if let Some(pause) = pauses {
+                    server.signal(Signal::STOP);
+                    std::thread::sleep(pause);
+                    server.signal(Signal::CONT);
+                    std::thread::sleep(pause / 2);
+                }
+                std::thread::sleep(Duration::from_millis(20));
+            }
             status => break status,
         }
     };
@@ -115,15 +134,36 @@ fn write_under(name: &str, limit: u64, args: &[&str], round: u64) {
     mount.unmount();
     device.detach();
     server.stop();
+    fs::remove_file(&image).unwrap();
 }
 
 #[test]
 fn a_writer_in_the_servers_memory_cgroup_is_served() {
     need!("memory pressure", missing());
+    let dir = tempfile::tempdir().unwrap();
     for round in 0..rounds("SEEKLESS_PRESSURE", 2, 100) {
         // A test build of the server takes 150 MiB at least: 40 MiB are the program.
-        write_under("small", 200 * MIB, &[], round);
-        write_under("large", 400 * MIB, &[], round);
-        write_under("plans", 240 * MIB, &["--policy", "borg"], round);
+        write_under(dir.path(), "small", 200 * MIB, &[], round, None);
+        write_under(dir.path(), "large", 400 * MIB, &[], round, None);
+        write_under(dir.path(), "plans", 240 * MIB, &["--policy", "borg"], round, None);
+    }
+}
+
+/// ext4 needs memory for the first block that it takes from a block group. Here a group has 8 MiB, so
+/// the server's writes need memory sixteen times as often as on usual file systems.
+#[test]
+fn a_sparse_image_needs_memory_that_the_server_has_kept() {
+    need!("memory pressure", missing());
+    for round in 0..rounds("SEEKLESS_PRESSURE", 2, 20) {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, root) = (dir.path().join("host.img"), dir.path().join("host"));
+        File::create(&file).unwrap().set_len(2048 * MIB).unwrap();
+        fs::create_dir(&root).unwrap();
+        let device = Loop::attach(&file, &["--direct-io=on"]);
+        run(["mkfs.ext4", "-q", "-b", "4096", "-g", "2048", "-O", "^flex_bg", device.device()]);
+        let mount = Mount::new(device.device(), &root, "noatime,no_prefetch_block_bitmaps");
+        write_under(&root, "groups", 400 * MIB, &[], round, Some(Duration::from_millis(200)));
+        mount.unmount();
+        device.detach();
     }
 }

@@ -13,6 +13,7 @@ use seekless_nbd::Errno;
 use super::errno_of;
 use super::files::Files;
 use crate::error::ServeError;
+use seekless_host::reserve::Waits;
 use seekless_host::{cannot, reserve_bounce};
 
 /// A worker calls the kernel and little else.
@@ -99,25 +100,29 @@ pub(crate) struct Workers {
 }
 
 impl Workers {
-    /// Starts `count` threads; the end of each job makes `bell`, an eventfd, readable.
+    /// Starts a thread for each counter; the end of each job makes `bell`, an eventfd, readable.
     pub(crate) fn new(
-        count: usize,
+        waits: &Arc<Waits>,
         files: &Arc<Files>,
         bell: &Arc<OwnedFd>,
     ) -> Result<Self, ServeError> {
         let (report, ended) = channel();
         let mut queues = Vec::new();
         let mut threads = Vec::new();
-        for index in 0..count.max(1) {
+        for index in 0..waits.len() {
             let (send, jobs) = channel::<Job>();
             let (files, bell, report) = (Arc::clone(files), Arc::clone(bell), report.clone());
+            let waits = Arc::clone(waits);
             let work = move || {
                 if files.is_direct() {
                     reserve_bounce();
                 }
                 while let Ok(job) = jobs.recv() {
                     let weight = job.weight();
-                    if report.send((index, weight, carry_out(&files, job))).is_err() {
+                    let wait = (!job.is_long()).then(|| waits.begin(index));
+                    let ended = carry_out(&files, job);
+                    drop(wait);
+                    if report.send((index, weight, ended)).is_err() {
                         break;
                     }
                     ring(&bell);
@@ -225,7 +230,7 @@ mod tests {
         let home = Disk::new(memory_file(GIB).unwrap(), Runs::all());
         let files = Arc::new(Files::new(home, 0, None).unwrap());
         let bell = Arc::new(eventfd(0, EventfdFlags::empty()).unwrap());
-        let mut workers = Workers::new(8, &files, &bell).unwrap();
+        let mut workers = Workers::new(&Arc::new(Waits::new(8)), &files, &bell).unwrap();
         let waiting =
             |workers: &Workers| workers.queues.iter().map(|(_, w)| *w).collect::<Vec<_>>();
         for i in 0..64 {
@@ -257,7 +262,7 @@ mod tests {
         let home = Disk::new(memory_file(GIB).unwrap(), Runs::all());
         let files = Arc::new(Files::new(home, 0, None).unwrap());
         let bell = Arc::new(eventfd(0, EventfdFlags::empty()).unwrap());
-        let mut workers = Workers::new(1, &files, &bell).unwrap();
+        let mut workers = Workers::new(&Arc::new(Waits::new(1)), &files, &bell).unwrap();
         for op in [Op::WriteZeroes, Op::Read] {
             workers.send(job(op, GIB >> 4)).unwrap();
         }

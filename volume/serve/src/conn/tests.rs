@@ -39,7 +39,7 @@ pub(crate) fn volume_of<O>(
         scrub_every: std::time::Duration::MAX,
         drain: false,
         files: Arc::new(files.unwrap()),
-        workers: 1,
+        waits: Arc::new(seekless_host::reserve::Waits::new(1)),
         bell,
         emulated: None,
         clock: Clock::new(1.0),
