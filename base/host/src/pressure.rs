@@ -61,6 +61,39 @@ fn group_limit(own: &str, read: impl Fn(&Path) -> String) -> Option<u64> {
     groups(own).into_iter().filter_map(limit).min()
 }
 
+/// Bytes that the control group of this process and those around it can still hold, if the kernel
+/// drops clean pages of files. `None` without a limit.
+pub fn group_room() -> Option<u64> {
+    let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
+    room(&read("/proc/self/cgroup".as_ref()), read)
+}
+
+/// `own`: the text of /proc/self/cgroup.
+fn room(own: &str, read: impl Fn(&Path) -> String) -> Option<u64> {
+    let free = |(dir, second): (PathBuf, bool)| {
+        let number = |name: &str| read(&dir.join(name)).trim().parse::<u64>().ok();
+        let (limit, usage) = if second {
+            (number("memory.max")?, number("memory.current")?)
+        } else {
+            (number("memory.limit_in_bytes")?, number("memory.usage_in_bytes")?)
+        };
+        let clean = clean(&read(&dir.join("memory.stat")));
+        Some(limit.saturating_sub(usage.saturating_sub(clean)))
+    };
+    groups(own).into_iter().filter_map(free).min()
+}
+
+/// Bytes of clean pages of files, from the text of memory.stat. In the first version, lines without
+/// `total_` leave out the groups below.
+fn clean(stat: &str) -> u64 {
+    let line =
+        |name: &str| stat.lines().find_map(|l| l.strip_prefix(name)?.trim().parse::<u64>().ok());
+    let all = |name: &str| line(&format!("total_{name}")).or_else(|| line(name)).unwrap_or(0);
+    let files = all("inactive_file ") + all("active_file ");
+    let dirty = ["dirty ", "writeback ", "file_dirty ", "file_writeback "];
+    files.saturating_sub(dirty.into_iter().map(all).sum())
+}
+
 /// Takes `reserve` bytes for later, and locks all memory of this process, also future memory.
 /// Returns what is missing, in words.
 pub fn hold(reserve: usize) -> Option<&'static str> {
@@ -97,5 +130,33 @@ mod tests {
         assert_eq!(group_limit("0::/v\n", read), Some(600));
         assert_eq!(group_limit("0::/u\n", read), None);
         assert_eq!(group_limit("no line of that kind", read), None);
+    }
+
+    #[test]
+    fn the_tightest_control_group_bounds() {
+        let files = [
+            ("memory/a/b/memory.limit_in_bytes", "9223372036854771712\n"),
+            ("memory/a/b/memory.usage_in_bytes", "500\n"),
+            ("memory/a/memory.limit_in_bytes", "1000\n"),
+            ("memory/a/memory.usage_in_bytes", "700\n"),
+            (
+                "memory/a/memory.stat",
+                "inactive_file 1\ntotal_inactive_file 60\ntotal_active_file 7\ntotal_dirty 8\ntotal_writeback 2\n",
+            ),
+            ("u/memory.max", "max\n"),
+            ("u/memory.current", "5\n"),
+            ("v/memory.max", "600\n"),
+            ("v/memory.current", "800\n"),
+            ("v/memory.stat", "anon 9\ninactive_file 300\nactive_file 22\nfile_dirty 2\n"),
+        ];
+        let read = |path: &Path| {
+            let place = path.strip_prefix("/sys/fs/cgroup").map(Path::to_str);
+            let found = files.iter().find(|f| place == Ok(Some(f.0)));
+            found.map_or_else(String::new, |f| f.1.to_owned())
+        };
+        assert_eq!(room("5:cpu:/a/b\n4:foo,memory:/a/b\n0::/none\n", read), Some(357));
+        assert_eq!(room("0::/u\n", read), None, "no limit");
+        assert_eq!(room("0::/v\n", read), Some(120));
+        assert_eq!(room("broken\n", read), None);
     }
 }

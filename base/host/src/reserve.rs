@@ -5,26 +5,29 @@
 //! group of the server. If the group is full of dirty pages of the server's own volume, only the
 //! server can free memory, and waits for it. The reserve ends such a wait: its pages are charged to
 //! the same group. The other programs of the group wait for their dirty pages, so the server gets
-//! the pages first.
+//! the pages first. The kernel may swap the reserve out: then it frees swap space alone.
 
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{JoinHandle, Thread, park, park_timeout};
+use std::thread::{JoinHandle, park_timeout};
 use std::time::Duration;
 
 use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, memfd_create};
 
 use crate::error::{HostError, cannot};
+use crate::pressure;
 
-/// An I/O that takes longer than one look, or two, stands still. A slow disk may look the same: the
-/// reserve is returned in vain then, and taken again.
+/// If no I/O begins or ends from one look to the next, they stand still. A slow disk may look the
+/// same: then the server returns a part of the reserve in vain, and takes it again.
 const LOOK: Duration = Duration::from_millis(500);
 /// The kernel charges 256 KiB to a group at once, if the group has them.
-const PIECE_BYTES: u64 = 1 << 20;
-const PIECES: usize = 4;
+const PIECE_BYTES: u64 = 512 << 10;
+const PIECES: usize = 8;
 /// The memory of a whole reserve, in bytes.
 pub const RESERVE_BYTES: u64 = PIECE_BYTES * PIECES as u64;
+/// What the group must have before the reserve takes memory again.
+const ROOM_BYTES: u64 = 4 * RESERVE_BYTES;
 const STACK_BYTES: usize = 64 << 10;
 
 /// Which threads wait for a device now. One counter for each thread: odd during an I/O.
@@ -50,15 +53,17 @@ impl Waits {
         Wait(count)
     }
 
-    /// Whether an I/O has lasted since the last look. `before`: the counters at that time.
+    /// Whether there are I/Os, and none has begun or ended since the last look. `before`: the
+    /// counters at that time.
     fn stand_still(&self, before: &mut [u64]) -> bool {
-        let mut still = false;
+        let (mut waits, mut moved) = (false, false);
         for (count, before) in self.0.iter().zip(before) {
             let now = count.load(Ordering::Relaxed);
-            still |= now == *before && !now.is_multiple_of(2);
+            waits |= !now.is_multiple_of(2);
+            moved |= now != *before;
             *before = now;
         }
-        still
+        waits && !moved
     }
 }
 
@@ -72,29 +77,6 @@ impl Drop for Wait<'_> {
     }
 }
 
-/// The pieces that are held now, and whether the threads end.
-#[derive(Debug, Default)]
-struct Pieces {
-    held: Mutex<Vec<OwnedFd>>,
-    ends: AtomicBool,
-}
-
-impl Pieces {
-    fn held(&self) -> MutexGuard<'_, Vec<OwnedFd>> {
-        // The vector is whole after any panic.
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Takes one piece, if one is missing. May wait for memory, so without the lock.
-    fn take(&self) {
-        if self.held().len() < PIECES
-            && let Ok(piece) = piece()
-        {
-            self.held().push(piece);
-        }
-    }
-}
-
 /// Memory that belongs to a file without a name. Memory of the process itself would be no better,
 /// and worse while it is taken: the kernel locks the map of the process meanwhile.
 fn piece() -> rustix::io::Result<OwnedFd> {
@@ -103,65 +85,74 @@ fn piece() -> rustix::io::Result<OwnedFd> {
     Ok(file)
 }
 
-/// The reserve of a server, with two threads: one returns memory and never waits for any, the other
-/// takes memory again. Dropping the reserve ends them.
+/// What the thread of a reserve holds and knows.
+struct Watch {
+    waits: Arc<Waits>,
+    before: Vec<u64>,
+    held: Vec<OwnedFd>,
+}
+
+impl Watch {
+    fn new(waits: Arc<Waits>) -> Self {
+        let before = vec![0; waits.len()];
+        let mut watch = Self { waits, before, held: Vec::with_capacity(PIECES) };
+        (0..PIECES).for_each(|_| watch.take());
+        watch
+    }
+
+    /// Takes one piece, if one is missing and the kernel has memory without waiting for writes, and
+    /// without ending a program.
+    fn take(&mut self) {
+        let has_room = || pressure::group_room().is_none_or(|bytes| bytes >= ROOM_BYTES);
+        if self.held.len() < PIECES
+            && has_room()
+            && let Ok(piece) = piece()
+        {
+            self.held.push(piece);
+        }
+    }
+
+    /// Returns a piece if the I/Os stand still, else takes one.
+    fn look(&mut self) {
+        if self.waits.stand_still(&mut self.before) {
+            self.held.pop();
+        } else {
+            self.take();
+        }
+    }
+}
+
+/// The reserve of a server. Dropping the reserve returns all of it.
 #[derive(Debug)]
 pub struct Reserve {
-    pieces: Arc<Pieces>,
-    returns: Option<JoinHandle<()>>,
-    takes: Thread,
+    ends: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Reserve {
     /// Takes [`RESERVE_BYTES`], or less if the kernel has no more, and watches these threads.
     /// # Errors
-    /// A thread cannot be started.
+    /// No thread can be started.
     pub fn watch(waits: Arc<Waits>) -> Result<Self, HostError> {
-        let pieces = Arc::new(Pieces::default());
-        (0..PIECES).for_each(|_| pieces.take());
-        let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
-            let thread = std::thread::Builder::new().name(name.into()).stack_size(STACK_BYTES);
-            thread.spawn(work).map_err(cannot("start a thread of the memory reserve"))
+        let ends = Arc::<AtomicBool>::default();
+        let (mut watch, end) = (Watch::new(waits), Arc::clone(&ends));
+        let work = move || {
+            while !end.load(Ordering::Relaxed) {
+                park_timeout(LOOK);
+                watch.look();
+            }
         };
-        let of_takes = Arc::clone(&pieces);
-        let taker = spawn("seekless-takes", Box::new(move || take_again(&of_takes)))?;
-        let takes = taker.thread().clone();
-        let (of_returns, wake) = (Arc::clone(&pieces), takes.clone());
-        let look = Box::new(move || return_on_stalls(&of_returns, &waits, &wake));
-        let returns = Some(spawn("seekless-returns", look)?);
-        Ok(Self { pieces, returns, takes })
-    }
-}
-
-fn return_on_stalls(pieces: &Pieces, waits: &Waits, takes: &Thread) {
-    let mut before = vec![0; waits.0.len()];
-    while !pieces.ends.load(Ordering::Relaxed) {
-        park_timeout(LOOK);
-        if waits.stand_still(&mut before) {
-            let piece = pieces.held().pop();
-            drop(piece);
-        } else {
-            takes.unpark();
-        }
-    }
-}
-
-fn take_again(pieces: &Pieces) {
-    // This thread may wait for writes, which the server can do meanwhile. Without that the kernel
-    // would sooner end a program of the group.
-    let _ = rustix::process::configure_io_flusher_behavior(false);
-    while !pieces.ends.load(Ordering::Relaxed) {
-        park();
-        pieces.take();
+        let thread = std::thread::Builder::new().name("seekless-reserve".into());
+        let thread = thread.stack_size(STACK_BYTES).spawn(work);
+        let thread = Some(thread.map_err(cannot("start the thread of the memory reserve"))?);
+        Ok(Self { ends, thread })
     }
 }
 
 impl Drop for Reserve {
     fn drop(&mut self) {
-        self.pieces.ends.store(true, Ordering::Relaxed);
-        // The thread that takes memory may wait for long: nobody waits for it.
-        self.takes.unpark();
-        if let Some(thread) = self.returns.take() {
+        self.ends.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
             // It does not panic.
             let _ = thread.join();
@@ -173,37 +164,35 @@ impl Drop for Reserve {
 mod tests {
     use super::*;
 
-    /// Waits until the reserve has this number of pieces.
-    fn until(reserve: &Reserve, pieces: usize) {
-        let end = std::time::Instant::now() + Duration::from_mins(1);
-        while reserve.pieces.held().len() != pieces {
-            assert!(std::time::Instant::now() < end, "never {pieces} pieces");
-            std::thread::sleep(Duration::from_millis(10));
+    #[test]
+    fn ios_that_stand_still_return_the_reserve_piece_by_piece() {
+        let mut watch = Watch::new(Arc::new(Waits::new(2)));
+        assert_eq!(watch.held.len(), PIECES);
+        let waits = Arc::clone(&watch.waits);
+        let wait = waits.begin(1);
+        watch.look();
+        assert_eq!(watch.held.len(), PIECES, "just begun");
+        for left in (0..PIECES).rev().chain([0]) {
+            watch.look();
+            assert_eq!(watch.held.len(), left);
+        }
+        drop(wait);
+        for held in (1..=PIECES).chain([PIECES]) {
+            watch.look();
+            assert_eq!(watch.held.len(), held);
         }
     }
 
     #[test]
-    fn an_io_that_stands_still_returns_the_reserve() {
-        let waits = Arc::new(Waits::new(2));
-        let reserve = Reserve::watch(Arc::clone(&waits)).unwrap();
-        assert_eq!(reserve.pieces.held().len(), PIECES);
-        let wait = waits.begin(1);
-        until(&reserve, 0);
-        drop(wait);
-        until(&reserve, PIECES);
-    }
-
-    #[test]
-    fn only_one_io_that_lasts_stands_still() {
+    fn ios_stand_still_if_none_begins_or_ends() {
         let waits = Waits::new(3);
         let mut before = [0; 3];
         assert!(!waits.stand_still(&mut before), "nothing in flight");
-        let wait = waits.begin(2);
+        let _wait = waits.begin(2);
         assert!(!waits.stand_still(&mut before), "just begun");
         assert!(waits.stand_still(&mut before));
-        drop(wait);
-        let _next = waits.begin(2);
-        assert!(!waits.stand_still(&mut before), "another one");
+        drop(waits.begin(0));
+        assert!(!waits.stand_still(&mut before), "another one has ended");
         assert!(waits.stand_still(&mut before));
     }
 }

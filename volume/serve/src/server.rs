@@ -440,7 +440,7 @@ impl Server {
         }
     }
 
-    /// A flush of home that fails is reported by the host once, and may have lost the writes of any
+    /// A flush of a device that fails is reported by the host once, and may have lost the writes of any
     /// client: the next flush of each client fails.
     fn hear_of_failures(&mut self, finished: &mut Finished<Owner>) {
         let heard = match finished.owner {

@@ -3,9 +3,8 @@
 //! that counts, and not the reader's.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 
-use seekless_host::pressure::groups;
+use seekless_host::pressure::group_room;
 
 /// Percent of the last ten seconds in which some process waited for memory, from which on nothing
 /// is fetched, if less than this share of the memory is available. A process that waits at the
@@ -21,35 +20,9 @@ const SHARE_GROUP: u64 = 2;
 
 /// Pages that may be fetched and not used yet.
 pub(crate) fn pages_ahead() -> u64 {
-    let read = |path: &Path| fs::read_to_string(path).unwrap_or_default();
-    let machine = allowed(&read("/proc/pressure/memory".as_ref()), &read("/proc/meminfo".as_ref()));
-    let group = group(&read("/proc/self/cgroup".as_ref()), read);
-    group.map_or(machine, |bytes| machine.min(bytes / 4096 / SHARE_GROUP))
-}
-
-/// Bytes that a control group and those around it can still hold, where they have a limit. `own`:
-/// the text of /proc/self/cgroup.
-fn group(own: &str, read: impl Fn(&Path) -> String) -> Option<u64> {
-    let free = |(dir, second): (PathBuf, bool)| {
-        let number = |name: &str| read(&dir.join(name)).trim().parse::<u64>().ok();
-        let (limit, usage) = if second {
-            (number("memory.max")?, number("memory.current")?)
-        } else {
-            (number("memory.limit_in_bytes")?, number("memory.usage_in_bytes")?)
-        };
-        let cached = cached(&read(&dir.join("memory.stat")));
-        Some(limit.saturating_sub(usage.saturating_sub(cached)))
-    };
-    groups(own).into_iter().filter_map(free).min()
-}
-
-/// Bytes of files in memory, from the text of memory.stat. In the first version, lines without
-/// `total_` leave out the groups below.
-fn cached(stat: &str) -> u64 {
-    let line =
-        |name: &str| stat.lines().find_map(|l| l.strip_prefix(name)?.trim().parse::<u64>().ok());
-    let both = ["inactive_file ", "active_file "];
-    both.iter().map(|n| line(&format!("total_{n}")).or_else(|| line(n)).unwrap_or(0)).sum()
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let machine = allowed(&read("/proc/pressure/memory"), &read("/proc/meminfo"));
+    group_room().map_or(machine, |bytes| machine.min(bytes / 4096 / SHARE_GROUP))
 }
 
 fn allowed(pressure: &str, meminfo: &str) -> u64 {
@@ -82,33 +55,5 @@ mod tests {
         assert_eq!(allowed(&hard, &mem(6400)), 200, "the wait is at the limit of some group");
         assert_eq!(allowed("", &mem(3200)), 100, "a kernel without PSI");
         assert_eq!(allowed(calm, ""), 0);
-    }
-
-    #[test]
-    fn the_tightest_control_group_bounds() {
-        let files = [
-            ("memory/a/b/memory.limit_in_bytes", "9223372036854771712\n"),
-            ("memory/a/b/memory.usage_in_bytes", "500\n"),
-            ("memory/a/memory.limit_in_bytes", "1000\n"),
-            ("memory/a/memory.usage_in_bytes", "700\n"),
-            (
-                "memory/a/memory.stat",
-                "inactive_file 1\ntotal_inactive_file 50\ntotal_active_file 7\n",
-            ),
-            ("u/memory.max", "max\n"),
-            ("u/memory.current", "5\n"),
-            ("v/memory.max", "600\n"),
-            ("v/memory.current", "800\n"),
-            ("v/memory.stat", "anon 9\ninactive_file 300\nactive_file 20\n"),
-        ];
-        let read = |path: &Path| {
-            let place = path.strip_prefix("/sys/fs/cgroup").map(Path::to_str);
-            let found = files.iter().find(|f| place == Ok(Some(f.0)));
-            found.map_or_else(String::new, |f| f.1.to_owned())
-        };
-        assert_eq!(group("5:cpu:/a/b\n4:foo,memory:/a/b\n0::/none\n", read), Some(357));
-        assert_eq!(group("0::/u\n", read), None, "no limit");
-        assert_eq!(group("0::/v\n", read), Some(120));
-        assert_eq!(group("broken\n", read), None);
     }
 }

@@ -144,6 +144,8 @@ pub(crate) struct Chase {
     far: (usize, u32),
     ordered: FxHashMap<PieceId, Ordered>,
     strays: u32,
+    /// The place of the last of these.
+    stray: Option<PieceId>,
     /// Fetched pages that a worker of ours has used: at the end it is known whether the program came
     /// there.
     pub(crate) by_workers: u64,
@@ -179,6 +181,7 @@ impl Chase {
             far: (0, 0),
             ordered: FxHashMap::default(),
             strays: 0,
+            stray: None,
             by_workers: 0,
             took: (0, 0),
         }
@@ -188,7 +191,10 @@ impl Chase {
     /// kernel has dropped them before their use.
     pub(crate) fn used(&mut self, job: &Job, place: PieceId, pages: u32, waited: bool) -> Counted {
         let Some(position) = job.find(place) else {
-            self.strays += 1;
+            // One piece is one use, whatever the number of its requests: ext4 reads a table of inodes by
+            // 32 of them.
+            let again = self.stray.replace(place) == Some(place) && waited;
+            self.strays += u32::from(!again);
             return Counted::default();
         };
         self.strays = 0;
@@ -237,7 +243,7 @@ impl Chase {
     }
 
     /// Follows the program. One use far ahead moves nothing: the pieces before it would count as
-    /// passed over. Three in order do, if the program does not go on here meanwhile. Metadata serve
+    /// passed over. Three pieces in order do, if the program does not go on here meanwhile. Metadata serve
     /// many files, and say little about where a program is that uses files.
     fn advance(&mut self, position: usize, metadata: bool) {
         if position <= self.at + NEAR {
@@ -250,6 +256,9 @@ impl Chase {
             return;
         }
         let (last, count) = self.far;
+        if count > 0 && position == last {
+            return;
+        }
         let follows = (last..=last + NEAR).contains(&position);
         self.far = (position, if follows { count + 1 } else { 1 });
         if self.far.1 >= 3 {
@@ -519,5 +528,35 @@ mod tests {
             chase.used(&job, place(n), 1, true);
         }
         assert_eq!(chase.fence, None);
+    }
+
+    #[test]
+    fn a_piece_outside_is_one_use_whatever_the_number_of_its_requests() {
+        let job = job();
+        let outside = |n: u32| PieceId { file: DEVICE, chunk: PIECES + n };
+        let mut chase = Chase::new(1, (0, 1), true, true, true);
+        for n in 1..STRAYS {
+            for page in 0..32 {
+                chase.used(&job, outside(n), 1 << page, true);
+            }
+            assert!(!chase.is_lost(), "{n}");
+        }
+        chase.used(&job, outside(STRAYS), 1, true);
+        assert!(chase.is_lost());
+        let mut groups = Chase::new(1, (0, 1), true, true, true);
+        for group in 0..STRAYS {
+            groups.used(&job, outside(1), 1 << group, false);
+        }
+        assert!(groups.is_lost(), "a group of inodes is a read");
+    }
+
+    #[test]
+    fn the_requests_of_one_piece_far_ahead_are_no_jump() {
+        let job = job();
+        let mut chase = Chase::new(1, (0, 1), true, true, true);
+        for page in 0..32 {
+            chase.used(&job, PieceId { file: DEVICE, chunk: 4000 }, 1 << page, true);
+        }
+        assert_eq!((chase.at, chase.next(&job).map(|p| p.place.chunk)), (0, Some(1)));
     }
 }

@@ -5,8 +5,8 @@
 #   run.sh SEEKLESS KERNEL SCRATCH [STEPS]
 #
 # SEEKLESS is the program. KERNEL is a folder with the unpacked package of a Debian kernel
-# (boot/vmlinuz-*, lib/modules). SCRATCH is an empty folder. STEPS is steps.sh or watch.sh. The guest
-# has a disk of 512 MiB, /dev/vda, that it can pull out.
+# (boot/vmlinuz-*, lib/modules). SCRATCH is an empty folder. STEPS is another script of this folder.
+# The guest has a disk of 512 MiB, /dev/vda, that it can pull out.
 set -euo pipefail
 seekless=$1 kernel=$2 scratch=$3 steps=${4:-steps.sh}
 here=$(cd "$(dirname "$0")" && pwd)
@@ -37,7 +37,7 @@ for link in $(busybox --list); do [ -e "$root/bin/$link" ] || ln -s busybox "$ro
 # Modules in the order in which they are loaded.
 modules=$(echo "$kernel"/lib/modules/*)
 number=10
-for module in ublk_drv virtio_blk libcrc32c xfs; do
+for module in ublk_drv virtio_blk loop fuse libcrc32c xfs; do
     found=$(find "$modules" -name "$module.ko*" | head -n 1)
     [ -n "$found" ] || continue
     case $found in

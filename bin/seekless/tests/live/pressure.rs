@@ -167,3 +167,9 @@ fn a_sparse_image_needs_memory_that_the_server_has_kept() {
         device.detach();
     }
 }
+
+#[test]
+fn a_writer_in_a_guest_is_served_by_ublk_and_fuse() {
+    let steps = ["group ublk", "group fuse", "whole ublk", "whole fuse"];
+    crate::ublk::in_guest("memory pressure in a guest", "pressure.sh", &steps);
+}

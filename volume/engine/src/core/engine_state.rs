@@ -144,11 +144,12 @@ impl Engine {
         self.background.detaches_failed
     }
 
-    /// How many flushes of home have failed, writes with FUA included. Each client must hear of each:
-    /// the next flush may succeed without bytes that clients have written.
+    /// How many flushes have failed of devices that may have newest bytes, writes with FUA included.
+    /// Each client must hear of each: the next flush may succeed without bytes that clients have
+    /// written.
     #[must_use]
     pub const fn failed_flushes(&self) -> u64 {
-        self.sync.home.failures
+        self.sync.home.failures + self.sync.area_client_failures
     }
 
     /// Whether everything is at home, and the write buffer takes nothing more.

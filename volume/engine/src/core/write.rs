@@ -359,6 +359,7 @@ impl Engine {
             self.retry_blocked = true;
             return;
         }
+        let doubt = self.sync.is_record_in_doubt(mark);
         if told {
             if failed {
                 self.cache.invalidate(extent, |_| {});
@@ -369,7 +370,6 @@ impl Engine {
         if !failed && !self.cache.is_off() {
             self.keep_written(id, extent, Some((mark, since)));
         }
-        let doubt = self.sync.is_record_in_doubt(mark);
         if fua && !failed && !doubt {
             self.sync.wait(Waiter::Write(id, extent));
         } else {

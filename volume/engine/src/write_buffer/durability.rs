@@ -112,6 +112,8 @@ pub(crate) struct Sync {
     pub(crate) log_dirty: bool,
     /// How many flushes of the area failed.
     pub(crate) area_failures: u64,
+    /// The same, while the area might have newer bytes than home.
+    pub(crate) area_client_failures: u64,
     /// A flush of the area failed that no client waited for: the next flush of a client fails.
     area_untold: bool,
     /// When the last one failed. The record of a write that was in flight then may be lost.
@@ -367,9 +369,13 @@ impl Engine {
     /// Records and copies written since the last flush of the area may be missing there. The host
     /// reports this once, to the next flush.
     pub(crate) fn area_flush_failed(&mut self) {
+        let counts = self.area_counts();
         self.sync.area_failures += 1;
+        self.sync.area_client_failures += u64::from(counts);
         self.sync.log_dirty = true;
-        self.sync.area_untold |= self.area_counts();
+        self.sync.area_untold |= counts;
+        // Recovery ends at a record that is missing: nothing behind it is durable before a checkpoint.
+        self.log.failed |= counts;
         self.sync.area_failed_at = self.writes.now();
         self.fail_waiting_writes();
         self.area_writes_fail = true;

@@ -93,6 +93,25 @@ fn what_a_failed_flush_was_to_call_used_the_next_one_does() {
     is_sound(&mut world);
 }
 
+#[test]
+fn what_stands_behind_a_record_that_a_failed_flush_has_lost_is_found() {
+    let mut world = replicated();
+    world.issue(Op::Write, home(20, 1));
+    let at = until(&mut world, none, asked(home(20, 1), Op::Write));
+    world.execute(at);
+    let before = world.area.clone();
+    world.issue(Op::Flush, Extent::default());
+    let at = until(&mut world, none, |io| io.target == Target::Area && io.op == Op::Flush);
+    // The host forgets the record, and reports this once.
+    world.area = before;
+    fail(&mut world, at);
+    assert_eq!(world.failed, 1, "the client is told");
+    assert_eq!(world.engine.failed_flushes(), 1, "and so is each other one");
+    flush_and_crash(&mut world);
+    assert!(!world.engine.free_extents().any(|e| e.overlaps(home(20, 1))), "it was flushed");
+    is_sound(&mut world);
+}
+
 /// Zeroes replaced the replicas, and the round that records this is in progress: its flush of home
 /// waits.
 fn called_clean() -> World {

@@ -534,8 +534,13 @@ fn with_a_flush_of_the_area(world: &mut World) -> Io {
 #[test]
 fn writes_beside_a_failed_flush_of_the_area_are_not_believed() {
     // The record has ended, or is in flight.
-    for (flags, ended) in [(Flags::FUA, true), (Flags::FUA, false), (Flags::NONE, false)] {
-        let mut world = World::new(writeback());
+    let cases = [(Flags::FUA, true), (Flags::FUA, false), (Flags::NONE, false)];
+    let gather = Duration::from_millis(50);
+    let gathers = [(Duration::ZERO, cases.as_slice()), (gather, &cases[2..])];
+    let cases =
+        gathers.into_iter().flat_map(|(gather, cases)| cases.iter().map(move |c| (gather, c)));
+    for (gather, &(flags, ended)) in cases {
+        let mut world = World::new(Config { gather, ..writeback() });
         world.settle();
         let flush = with_a_flush_of_the_area(&mut world);
         world.issue_with(Op::Write, home(20, 1), flags);

@@ -901,3 +901,33 @@ proptest! {
         prop_assert_eq!(crate::state::decode(&bytes).unwrap(), watcher.jobs());
     }
 }
+
+/// ext4 reads a table of inodes by 32 requests of a block.
+fn table(n: u64) -> impl Iterator<Item = Page> {
+    (0..32).map(move |i| (DEVICE, (1 << 30) + n * 64 + i))
+}
+
+#[test]
+fn a_table_of_inodes_that_the_job_lacks_is_no_reason_to_leave_it() {
+    let mut world = World::new();
+    let known = with_files(&metadata(1000, 43));
+    world.run(TAR, &known);
+    // As after a night in which the job of another program had brought these tables.
+    let parts = known.chunks(80).zip(0..);
+    let all: Vec<Page> = parts.flat_map(|(part, n)| part.iter().copied().chain(table(n))).collect();
+    let (misses, _) = world.run(TAR, &all);
+    assert!(misses < 25 * 32 + 200, "{misses}");
+}
+
+#[test]
+fn a_table_of_inodes_that_the_job_has_late_is_no_jump() {
+    let mut world = World::new();
+    let mut job = with_files(&metadata(1000, 44));
+    job.insert(1500, (DEVICE, (1 << 30) + 5));
+    world.run(TAR, &job);
+    job.remove(1500);
+    // The program needs this table before its first file now.
+    job.splice(2..2, table(0));
+    let (misses, _) = world.run(TAR, &job);
+    assert!(misses < 200, "{misses}");
+}
