@@ -14,6 +14,7 @@ use seekless_store::FILE_BYTES_MAX;
 
 use crate::inode_handle::InodeHandle;
 use crate::mounted_dir::{Admitted, MountedDir, Open, OpenIntent};
+use crate::name_requests::{Client, remove_made};
 use crate::shuffle::Observed;
 use crate::underlying::write_at;
 
@@ -120,10 +121,9 @@ impl MountedDir {
             Err(Errno::EXIST) if !flags.contains(OFlags::EXCL) => return Err(Errno::STALE),
             Err(e) => return Err(e),
         };
-        let made = Self::give_to_client(request, &dir, &fd, bits).and_then(|()| self.enter(&fd));
-        let (attributes, generation) = made.inspect_err(|_| {
-            let _ = rustix::fs::unlinkat(&dir, name, rustix::fs::AtFlags::empty());
-        })?;
+        let client = Client::of(request);
+        let made = Self::give_to_client(client, &dir, &fd, bits).and_then(|()| self.enter(&fd));
+        let (attributes, generation) = made.inspect_err(|_| remove_made(&dir, name, &fd))?;
         let handle = self.handle(attributes.ino.0)?;
         self.observe_open(request, handle, 0);
         let _lock = self.groups.reading(&handle);

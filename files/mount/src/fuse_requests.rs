@@ -22,7 +22,7 @@ use rustix::io::Errno;
 
 use crate::control;
 use crate::mounted_dir::{Admitted, MountedDir, OpenDir, ROOT, held, kind};
-use crate::name_requests::{Changes, Entry, NewInode};
+use crate::name_requests::{Changes, Client, Entry, NewInode};
 use seekless_host::sys::{FSGETXATTR, FSSETXATTR, set_fsxattr};
 
 /// Time for which the kernel may cache replies. Nobody else changes the directory. Writes through a
@@ -168,7 +168,7 @@ impl Filesystem for FuseRequests {
         reply: ReplyEntry,
     ) {
         let new = NewInode::Node { mode, umask, device: rdev.into() };
-        reply_entry(reply, self.request().make(request, parent.0, name, new));
+        reply_entry(reply, self.request().make(Client::of(request), parent.0, name, new));
     }
 
     fn mkdir(
@@ -181,7 +181,7 @@ impl Filesystem for FuseRequests {
         reply: ReplyEntry,
     ) {
         let new = NewInode::Directory { mode, umask };
-        reply_entry(reply, self.request().make(request, parent.0, name, new));
+        reply_entry(reply, self.request().make(Client::of(request), parent.0, name, new));
     }
 
     fn symlink(
@@ -192,7 +192,8 @@ impl Filesystem for FuseRequests {
         target: &Path,
         reply: ReplyEntry,
     ) {
-        reply_entry(reply, self.request().make(request, parent.0, name, NewInode::Symlink(target)));
+        let new = NewInode::Symlink(target);
+        reply_entry(reply, self.request().make(Client::of(request), parent.0, name, new));
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
@@ -214,10 +215,8 @@ impl Filesystem for FuseRequests {
         reply: ReplyEmpty,
     ) {
         let flags = rustix::fs::RenameFlags::from_bits_retain(flags.bits());
-        reply_empty(
-            reply,
-            self.request().rename(request, (parent.0, name), (new_parent.0, new_name), flags),
-        );
+        let (client, from, to) = (Client::of(request), (parent.0, name), (new_parent.0, new_name));
+        reply_empty(reply, self.request().rename(client, from, to, flags));
     }
 
     fn link(
