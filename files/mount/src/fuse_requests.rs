@@ -85,8 +85,10 @@ fn reply_attributes(reply: ReplyAttr, result: Result<FileAttr, Errno>) {
 
 /// The kernel need not report the close of each descriptor.
 fn fopen_flags(admitted: &Admitted) -> FopenFlags {
-    let keep = if admitted.keep_cache { FopenFlags::FOPEN_KEEP_CACHE } else { FopenFlags::empty() };
-    FopenFlags::FOPEN_NOFLUSH | keep
+    let mut flags = FopenFlags::FOPEN_NOFLUSH;
+    flags.set(FopenFlags::FOPEN_KEEP_CACHE, admitted.keep_cache);
+    flags.set(FopenFlags::FOPEN_DIRECT_IO, admitted.direct);
+    flags
 }
 
 impl Filesystem for FuseRequests {
