@@ -276,7 +276,7 @@ impl MountedDir {
         let (from, to) = (self.parent(from)?, self.parent(to)?);
         let begun = clock_gettime(ClockId::RealtimeCoarse);
         let replaces = !flags.contains(RenameFlags::EXCHANGE);
-        let replaced = if replaces { find(to.as_fd(), new_name).ok() } else { None };
+        let replaced = if replaces { find_replaced(to.as_fd(), new_name)? } else { None };
         self.groups.renames.during(|| {
             if flags.is_empty() {
                 rustix::fs::renameat(&from, name, &to, new_name)
@@ -452,6 +452,18 @@ fn is_ours(name: &OsStr) -> bool {
 pub(super) fn find(parent: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     rustix::fs::openat(parent, name, flags, Mode::empty())
+}
+
+/// The inode that a rename to this name replaces. A rename without this knowledge would leave a
+/// replaced file in the group store.
+pub(super) fn find_replaced(
+    parent: BorrowedFd<'_>,
+    name: &OsStr,
+) -> Result<Option<OwnedFd>, Errno> {
+    match find(parent, name) {
+        Err(Errno::NOENT) => Ok(None),
+        found => found.map(Some),
+    }
 }
 
 /// True if this server made the inode since `begun`. A user who reaches the directory without the

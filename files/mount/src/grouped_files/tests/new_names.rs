@@ -1,4 +1,4 @@
-//! New names: a client owns the inode that its request made, and no other inode.
+//! New names: a client owns the inode that its request made, and no other inode. Replaced names.
 
 use std::ffi::OsStr;
 use std::os::unix::fs::MetadataExt as _;
@@ -10,7 +10,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::*;
 use crate::mounted_dir::ROOT;
-use crate::name_requests::{Client, NewInode};
+use crate::name_requests::{Client, NewInode, find_replaced};
 
 const SERVER: Client = Client { uid: 0, gid: 0 };
 const USER: Client = Client { uid: 65_533, gid: 65_533 };
@@ -77,4 +77,20 @@ fn an_inode_in_the_place_of_a_new_one_keeps_its_owner() {
             assert_eq!(made.map(|_| ()), Err(Errno::STALE), "{kind}");
         }
     }
+}
+
+/// Other errors than a missing name end the rename.
+#[test]
+fn a_rename_knows_whether_it_replaces_a_file() {
+    let temp = tempfile::tempdir().unwrap();
+    let path = temp.path().join("file");
+    fs::write(&path, b"").unwrap();
+    let [dir, file] =
+        [temp.path(), path.as_path()].map(|path| OwnedFd::from(File::open(path).unwrap()));
+    let found = |parent: &OwnedFd, name: &str| {
+        find_replaced(parent.as_fd(), OsStr::new(name)).map(|found| found.is_some())
+    };
+    assert_eq!(found(&dir, "file"), Ok(true));
+    assert_eq!(found(&dir, "nothing"), Ok(false));
+    assert_eq!(found(&file, "file"), Err(Errno::NOTDIR));
 }
