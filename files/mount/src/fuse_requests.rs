@@ -541,7 +541,7 @@ fn list_whole(
         *held(&dir.left_out) = None;
     }
     let mut at_end = true;
-    MountedDir::list(dir, from, |entry| {
+    let listed = MountedDir::list(dir, from, |entry| {
         let full = match each(entry) {
             Ok(full) => full,
             // Removed meanwhile, or of another file system: no name of this directory.
@@ -553,11 +553,19 @@ fn list_whole(
         };
         at_end = false;
         full
-    })?;
-    match *held(&dir.left_out) {
-        Some(e) if at_end => Err(e),
-        _ => Ok(()),
-    }
+    });
+    let left_out = *held(&dir.left_out);
+    reply_to_listing(listed, at_end, left_out)
+}
+
+/// `at_end`: no entry was added. An error instead of added entries would lose them, and the kernel
+/// would never forget their inodes: the next request begins behind them, and meets the error again.
+fn reply_to_listing(
+    listed: Result<(), Errno>,
+    at_end: bool,
+    left_out: Option<Errno>,
+) -> Result<(), Errno> {
+    if at_end { listed.and(left_out.map_or(Ok(()), Err)) } else { Ok(()) }
 }
 
 fn reply_sized(reply: ReplyXattr, value: &[u8], size: u32) {
@@ -630,5 +638,17 @@ mod tests {
             assert_eq!(listed(&[], error), Ok("abcd".to_owned()));
         }
         assert_eq!(listed(&["b"], Errno::NOENT), Ok("acd".to_owned()));
+    }
+
+    #[test]
+    fn an_error_of_a_listing_loses_no_entries_before_it() {
+        let broken = Err(Errno::IO);
+        for left_out in [None, Some(Errno::MFILE)] {
+            assert_eq!(reply_to_listing(broken, false, left_out), Ok(()), "the entries first");
+            assert_eq!(reply_to_listing(broken, true, left_out), broken);
+            assert_eq!(reply_to_listing(Ok(()), false, left_out), Ok(()));
+        }
+        assert_eq!(reply_to_listing(Ok(()), true, Some(Errno::MFILE)), Err(Errno::MFILE));
+        assert_eq!(reply_to_listing(Ok(()), true, None), Ok(()));
     }
 }
