@@ -1,5 +1,5 @@
-//! A group store on a device, for callers that can wait: each call ends after all of its I/O, except
-//! a later sync of the other module. Other callers drive [`GroupStore`] themselves.
+//! A group store on a device, for callers that can wait: each call ends after all of its I/O,
+//! except a later sync of the other module. Other callers drive [`GroupStore`] themselves.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

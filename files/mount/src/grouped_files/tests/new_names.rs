@@ -30,8 +30,8 @@ fn later() {
     }
 }
 
-/// A user who owns a directory, and reaches the directory without the mount, gives the name of a new
-/// inode to an inode of somebody else.
+/// A user who owns a directory, and reaches the directory without the mount, gives the name of a
+/// new inode to an inode of somebody else.
 #[test]
 fn an_inode_in_the_place_of_a_new_one_keeps_its_owner() {
     let node = |kind| NewInode::Node { mode: kind | 0o644, umask: 0, device: 0 };
