@@ -14,6 +14,7 @@ use seekless_store::FILE_BYTES_MAX;
 
 use crate::inode_handle::InodeHandle;
 use crate::mounted_dir::{Admitted, MountedDir, Open, OpenIntent};
+use crate::name_requests::{Client, remove_made};
 use crate::shuffle::Observed;
 use crate::underlying::write_at;
 
@@ -24,6 +25,24 @@ const SET_IDS: u32 = 0o6000;
 /// direct I/O needs aligned buffers, which we do not have.
 fn own_flags(flags: OFlags) -> OFlags {
     flags & (OFlags::RWMODE | OFlags::SYNC | OFlags::DSYNC | OFlags::NOATIME)
+}
+
+/// True if a client may open an append-only file (`chattr +a`) in this way. A descriptor for reads
+/// and writes could map the file, and so change its old bytes: the kernel does not know that the
+/// file is append-only.
+fn only_appends(flags: OFlags) -> bool {
+    let how = OFlags::RWMODE | OFlags::APPEND;
+    flags & how == OFlags::WRONLY | OFlags::APPEND
+}
+
+/// Checks that a write to an append-only file begins at its end, where our descriptor writes. The
+/// kernel's cache would have the bytes elsewhere. Files with a backing file have no such cache.
+fn check_end(open: &Open, offset: u64) -> Result<(), Errno> {
+    if !open.how.appends || open.backing.is_some() {
+        return Ok(());
+    }
+    let size = rustix::fs::fstat(&open.fd)?.st_size.unsigned_abs();
+    if offset == size { Ok(()) } else { Err(Errno::PERM) }
 }
 
 impl MountedDir {
@@ -40,7 +59,7 @@ impl MountedDir {
         backing: impl FnOnce(&OwnedFd) -> std::io::Result<BackingId>,
     ) -> Result<Admitted, Errno> {
         let handle = self.handle(ino)?;
-        let (truncates, how) = (flags.contains(OFlags::TRUNC), OpenIntent::of(flags));
+        let (truncates, mut how) = (flags.contains(OFlags::TRUNC), OpenIntent::of(flags));
         // The file must not move before it counts as open.
         let (_reading, _changing) = if truncates {
             (None, Some(self.groups.changing(&handle)))
@@ -60,7 +79,14 @@ impl MountedDir {
         }
         let kept = self.groups.lookup_clean(&handle)?;
         let truncate = if truncates && kept.is_none() { OFlags::TRUNC } else { OFlags::empty() };
-        let fd = self.open_node(ino, own_flags(flags) | truncate)?;
+        let own = own_flags(flags) | truncate;
+        let fd = match self.open_node(ino, own) {
+            Err(Errno::PERM) if kept.is_none() && only_appends(flags) => {
+                how.appends = true;
+                self.open_node(ino, own | OFlags::APPEND)?
+            }
+            opened => opened?,
+        };
         let stat = rustix::fs::fstat(&fd)?;
         if kept.is_none() {
             if truncates {
@@ -120,10 +146,9 @@ impl MountedDir {
             Err(Errno::EXIST) if !flags.contains(OFlags::EXCL) => return Err(Errno::STALE),
             Err(e) => return Err(e),
         };
-        let made = Self::give_to_client(request, &dir, &fd, bits).and_then(|()| self.enter(&fd));
-        let (attributes, generation) = made.inspect_err(|_| {
-            let _ = rustix::fs::unlinkat(&dir, name, rustix::fs::AtFlags::empty());
-        })?;
+        let client = Client::of(request);
+        let made = Self::give_to_client(client, &dir, &fd, bits).and_then(|()| self.enter(&fd));
+        let (attributes, generation) = made.inspect_err(|_| remove_made(&dir, name, &fd))?;
         let handle = self.handle(attributes.ino.0)?;
         self.observe_open(request, handle, 0);
         let _lock = self.groups.reading(&handle);
@@ -172,6 +197,7 @@ impl MountedDir {
     fn write_open(&self, open: &Open, offset: u64, data: &[u8]) -> Result<u32, Errno> {
         // An open file does not move to the store.
         if self.groups.peek(&open.handle).is_none() {
+            check_end(open, offset)?;
             return write_at(&open.fd, data, offset).map(|n| n as u32);
         }
         let in_store = {

@@ -22,7 +22,7 @@ use rustix::io::Errno;
 
 use crate::control;
 use crate::mounted_dir::{Admitted, MountedDir, OpenDir, ROOT, held, kind};
-use crate::name_requests::{Changes, Entry, NewInode};
+use crate::name_requests::{Changes, Client, Entry, NewInode};
 use seekless_host::sys::{FSGETXATTR, FSSETXATTR, set_fsxattr};
 
 /// Time for which the kernel may cache replies. Nobody else changes the directory. Writes through a
@@ -85,8 +85,10 @@ fn reply_attributes(reply: ReplyAttr, result: Result<FileAttr, Errno>) {
 
 /// The kernel need not report the close of each descriptor.
 fn fopen_flags(admitted: &Admitted) -> FopenFlags {
-    let keep = if admitted.keep_cache { FopenFlags::FOPEN_KEEP_CACHE } else { FopenFlags::empty() };
-    FopenFlags::FOPEN_NOFLUSH | keep
+    let mut flags = FopenFlags::FOPEN_NOFLUSH;
+    flags.set(FopenFlags::FOPEN_KEEP_CACHE, admitted.keep_cache);
+    flags.set(FopenFlags::FOPEN_DIRECT_IO, admitted.direct);
+    flags
 }
 
 impl Filesystem for FuseRequests {
@@ -168,7 +170,7 @@ impl Filesystem for FuseRequests {
         reply: ReplyEntry,
     ) {
         let new = NewInode::Node { mode, umask, device: rdev.into() };
-        reply_entry(reply, self.request().make(request, parent.0, name, new));
+        reply_entry(reply, self.request().make(Client::of(request), parent.0, name, new));
     }
 
     fn mkdir(
@@ -181,7 +183,7 @@ impl Filesystem for FuseRequests {
         reply: ReplyEntry,
     ) {
         let new = NewInode::Directory { mode, umask };
-        reply_entry(reply, self.request().make(request, parent.0, name, new));
+        reply_entry(reply, self.request().make(Client::of(request), parent.0, name, new));
     }
 
     fn symlink(
@@ -192,7 +194,8 @@ impl Filesystem for FuseRequests {
         target: &Path,
         reply: ReplyEntry,
     ) {
-        reply_entry(reply, self.request().make(request, parent.0, name, NewInode::Symlink(target)));
+        let new = NewInode::Symlink(target);
+        reply_entry(reply, self.request().make(Client::of(request), parent.0, name, new));
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
@@ -214,10 +217,8 @@ impl Filesystem for FuseRequests {
         reply: ReplyEmpty,
     ) {
         let flags = rustix::fs::RenameFlags::from_bits_retain(flags.bits());
-        reply_empty(
-            reply,
-            self.request().rename(request, (parent.0, name), (new_parent.0, new_name), flags),
-        );
+        let (client, from, to) = (Client::of(request), (parent.0, name), (new_parent.0, new_name));
+        reply_empty(reply, self.request().rename(client, from, to, flags));
     }
 
     fn link(
@@ -540,7 +541,7 @@ fn list_whole(
         *held(&dir.left_out) = None;
     }
     let mut at_end = true;
-    MountedDir::list(dir, from, |entry| {
+    let listed = MountedDir::list(dir, from, |entry| {
         let full = match each(entry) {
             Ok(full) => full,
             // Removed meanwhile, or of another file system: no name of this directory.
@@ -552,11 +553,19 @@ fn list_whole(
         };
         at_end = false;
         full
-    })?;
-    match *held(&dir.left_out) {
-        Some(e) if at_end => Err(e),
-        _ => Ok(()),
-    }
+    });
+    let left_out = *held(&dir.left_out);
+    reply_to_listing(listed, at_end, left_out)
+}
+
+/// `at_end`: no entry was added. An error instead of added entries would lose them, and the kernel
+/// would never forget their inodes: the next request begins behind them, and meets the error again.
+fn reply_to_listing(
+    listed: Result<(), Errno>,
+    at_end: bool,
+    left_out: Option<Errno>,
+) -> Result<(), Errno> {
+    if at_end { listed.and(left_out.map_or(Ok(()), Err)) } else { Ok(()) }
 }
 
 fn reply_sized(reply: ReplyXattr, value: &[u8], size: u32) {
@@ -629,5 +638,17 @@ mod tests {
             assert_eq!(listed(&[], error), Ok("abcd".to_owned()));
         }
         assert_eq!(listed(&["b"], Errno::NOENT), Ok("acd".to_owned()));
+    }
+
+    #[test]
+    fn an_error_of_a_listing_loses_no_entries_before_it() {
+        let broken = Err(Errno::IO);
+        for left_out in [None, Some(Errno::MFILE)] {
+            assert_eq!(reply_to_listing(broken, false, left_out), Ok(()), "the entries first");
+            assert_eq!(reply_to_listing(broken, true, left_out), broken);
+            assert_eq!(reply_to_listing(Ok(()), false, left_out), Ok(()));
+        }
+        assert_eq!(reply_to_listing(Ok(()), true, Some(Errno::MFILE)), Err(Errno::MFILE));
+        assert_eq!(reply_to_listing(Ok(()), true, None), Ok(()));
     }
 }

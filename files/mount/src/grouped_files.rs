@@ -15,7 +15,9 @@ pub(crate) mod tests;
 mod write_in_store;
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{
+    Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+};
 use std::time::Instant;
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -105,12 +107,13 @@ pub(crate) struct MountCounts {
     pub(crate) writes: AtomicU64,
 }
 
+/// The directory is synced without the lock of the store: see [`GroupedFiles::sync_directory`].
 #[derive(Debug)]
-struct SyncUnderlying(Arc<UnderlyingDir>);
+struct SyncsLater;
 
-impl OtherModule for SyncUnderlying {
-    fn sync(&mut self) -> bool {
-        self.0.sync().is_ok()
+impl OtherModule for SyncsLater {
+    fn sync(&mut self) -> Option<bool> {
+        None
     }
 }
 
@@ -119,11 +122,15 @@ type StoreDevice = seekless_host::FileDevice;
 #[cfg(test)]
 type StoreDevice = tests::CutDevice;
 
+type StoreGuard<'a> = MutexGuard<'a, StoreOnDevice<StoreDevice, SyncsLater>>;
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct GroupedFiles {
     pub(crate) underlying: Arc<UnderlyingDir>,
-    store: Mutex<StoreOnDevice<StoreDevice, SyncUnderlying>>,
+    store: Mutex<StoreOnDevice<StoreDevice, SyncsLater>>,
+    /// A sync of the directory for the store has ended.
+    synced: Condvar,
     uuid: [u8; 16],
     started: Instant,
     files: RwLock<InodeTable<GroupedFile>>,
@@ -191,7 +198,7 @@ impl GroupedFiles {
         self.uuid
     }
 
-    fn store(&self) -> MutexGuard<'_, StoreOnDevice<StoreDevice, SyncUnderlying>> {
+    fn store(&self) -> StoreGuard<'_> {
         held(self.store.lock())
     }
 
@@ -210,8 +217,7 @@ impl GroupedFiles {
         }
         #[cfg(test)]
         let asked = asks.clone();
-        let now = self.now();
-        let results = self.store().ask_all(now, asks);
+        let results = self.wait_for(asks);
         #[cfg(test)]
         self.underlying.steps.answered(&asked, &results);
         for result in &results {
@@ -222,17 +228,48 @@ impl GroupedFiles {
         results
     }
 
+    /// Sends asks, and waits for their replies.
+    fn wait_for(&self, asks: Vec<Ask>) -> Vec<Result<Reply, Fault>> {
+        let mut store = self.store();
+        let ids = store.send(self.now(), asks);
+        // Without the wait of a crowded store, changes during a long sync could fill the memory.
+        while !store.have_ended(&ids) || store.group_store().is_crowded() {
+            if store.begins_sync() {
+                store = self.sync_directory(store);
+            } else if store.is_syncing() {
+                store = held(self.synced.wait(store));
+            } else {
+                break;
+            }
+        }
+        store.take_replies(ids)
+    }
+
+    /// Syncs the directory for the store. This takes minutes if much of the directory waits to be
+    /// written: other threads use the store meanwhile.
+    fn sync_directory<'a>(&'a self, store: StoreGuard<'a>) -> StoreGuard<'a> {
+        drop(store);
+        let done = self.underlying.sync().is_ok();
+        let mut store = self.store();
+        store.other_synced(self.now(), done);
+        self.synced.notify_all();
+        store
+    }
+
     fn now(&self) -> SimTime {
         SimTime(self.started.elapsed().as_nanos() as u64)
     }
 
     /// Lets the store commit changes that are old enough for this phase of the disk.
     pub(crate) fn tick(&self, phase: DiskPhase) {
-        let now = self.now();
         let mut store = self.store();
         store.set_disk_phase(phase);
+        let now = self.now();
         if store.group_store().wakeup().is_some_and(|t| t <= now) {
             store.tick(now);
+        }
+        if store.begins_sync() {
+            drop(self.sync_directory(store));
         }
     }
 

@@ -71,6 +71,8 @@ pub(super) struct OpenIntent {
     /// Each write is durable when it ends: with O_DSYNC as after fdatasync (true), with O_SYNC as
     /// after fsync (false).
     pub(super) syncs: Option<bool>,
+    /// The inode is append-only (`chattr +a`), so our descriptor has `O_APPEND`, too.
+    pub(super) appends: bool,
 }
 
 impl OpenIntent {
@@ -81,7 +83,7 @@ impl OpenIntent {
     pub(super) fn of(flags: OFlags) -> Self {
         let writes = flags.contains(OFlags::TRUNC) || !(flags & OFlags::RWMODE).is_empty();
         let syncs = flags.contains(OFlags::DSYNC).then(|| !flags.contains(OFlags::SYNC));
-        Self { writes, executes: flags.contains(Self::EXECUTES), syncs }
+        Self { writes, executes: flags.contains(Self::EXECUTES), syncs, appends: false }
     }
 }
 
@@ -91,7 +93,7 @@ pub(super) struct Open {
     pub(super) handle: InodeHandle,
     pub(super) fd: OwnedFd,
     pub(super) how: OpenIntent,
-    _backing: Option<Arc<BackingId>>,
+    pub(super) backing: Option<Arc<BackingId>>,
 }
 
 /// One open directory of a client.
@@ -109,6 +111,8 @@ pub(super) struct Admitted {
     pub(super) backing: Option<Arc<BackingId>>,
     /// The kernel's cache of the file is still valid.
     pub(super) keep_cache: bool,
+    /// Writes go to this process, although the kernel reads and writes the file without it.
+    pub(super) direct: bool,
 }
 
 /// See the module.
@@ -331,9 +335,10 @@ impl MountedDir {
             open.backing.clone()
         };
         let keep_cache = grouped && self.groups.is_cached(&handle);
-        let open = Arc::new(Open { handle, fd, how, _backing: backing.clone() });
+        let direct = how.appends && backing.is_some();
+        let open = Arc::new(Open { handle, fd, how, backing: backing.clone() });
         let fh = held(&self.files).insert(open) as u64;
-        Admitted { fh, backing, keep_cache }
+        Admitted { fh, backing, keep_cache, direct }
     }
 
     pub(super) fn opened(&self, fh: u64) -> Result<Arc<Open>, Errno> {

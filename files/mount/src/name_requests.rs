@@ -10,13 +10,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use fuser::{FileAttr, Request, TimeOrNow};
 use rustix::fs::{
-    AtFlags, FileType, Gid, Mode, OFlags, RawDir, RenameFlags, SeekFrom, Stat, Timespec,
-    Timestamps, Uid, XattrFlags,
+    AtFlags, FileType, Gid, Mode, OFlags, RawDir, RenameFlags, SeekFrom, Stat, StatxFlags,
+    Timespec, Timestamps, Uid, XattrFlags,
 };
 use rustix::io::Errno;
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::mounted_dir::{MountedDir, OpenDir, ROOT, held};
-use crate::underlying::{ACCESS_LIST, CAPABILITIES, by_path};
+use crate::underlying::{ACCESS_LIST, CAPABILITIES, InodeStep, by_path};
 use seekless_host::sys;
 
 /// Prefix of our own extended attributes, which are hidden from clients.
@@ -29,6 +30,19 @@ const XATTR_BYTES: usize = 64 << 10;
 const MODE: u32 = 0o7777;
 /// Set-user-ID and set-group-ID.
 const SET_IDS: u32 = 0o6000;
+
+/// The owner of what a client makes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Client {
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+}
+
+impl Client {
+    pub(super) fn of(request: &Request) -> Self {
+        Self { uid: request.uid(), gid: request.gid() }
+    }
+}
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum NewInode<'a> {
@@ -154,15 +168,15 @@ impl MountedDir {
 
     /// Gives a new inode in `parent` to the client that asked for it.
     pub(super) fn give_to_client(
-        request: &Request,
+        client: Client,
         parent: &OwnedFd,
         fd: &OwnedFd,
         bits: u32,
     ) -> Result<(), Errno> {
         let stat = rustix::fs::fstat(fd)?;
-        let uid = (stat.st_uid != request.uid()).then(|| request.uid());
+        let uid = (stat.st_uid != client.uid).then_some(client.uid);
         let inherits = rustix::fs::fstat(parent)?.st_mode & Mode::SGID.bits() != 0;
-        let gid = (!inherits && stat.st_gid != request.gid()).then(|| request.gid());
+        let gid = (!inherits && stat.st_gid != client.gid).then_some(client.gid);
         if uid.is_none() && gid.is_none() {
             return Ok(());
         }
@@ -176,37 +190,60 @@ impl MountedDir {
 
     pub(super) fn make(
         &self,
-        request: &Request,
+        client: Client,
         parent: u64,
         name: &OsStr,
         new: NewInode<'_>,
     ) -> Result<(FileAttr, u64), Errno> {
         let parent = self.parent(parent)?;
-        let bits = match new {
-            NewInode::Directory { mode: bits, umask } => {
-                let bits = Self::mode_after_umask(&parent, bits, umask);
-                rustix::fs::mkdirat(&parent, name, mode(bits))?;
-                bits
-            }
-            NewInode::Node { mode: bits, umask, device } => {
-                let kind = FileType::from_raw_mode(bits);
-                let bits = Self::mode_after_umask(&parent, bits, umask);
-                rustix::fs::mknodat(&parent, name, kind, mode(bits), device)?;
-                bits
-            }
-            NewInode::Symlink(target) => {
-                rustix::fs::symlinkat(target, &parent, name)?;
-                0
-            }
-        };
-        let made = find(parent.as_fd(), name)?;
-        if let Err(e) = Self::give_to_client(request, &parent, &made, bits) {
-            let is_directory = matches!(new, NewInode::Directory { .. });
-            let flags = if is_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
-            let _ = rustix::fs::unlinkat(&parent, name, flags);
+        let (made, bits) = self.make_in(&parent, name, new)?;
+        if let Err(e) = Self::give_to_client(client, &parent, &made, bits) {
+            remove_made(&parent, name, &made);
             return Err(e);
         }
         self.enter(made)
+    }
+
+    /// Makes an inode that belongs to this server, and opens the inode. Returns its mode as well.
+    ///
+    /// # Errors
+    /// `STALE` if another inode has the name by then.
+    fn make_in(
+        &self,
+        parent: &OwnedFd,
+        name: &OsStr,
+        new: NewInode<'_>,
+    ) -> Result<(OwnedFd, u32), Errno> {
+        let begun = clock_gettime(ClockId::RealtimeCoarse);
+        let mut opened = None;
+        let (kind, bits) = match new {
+            NewInode::Directory { mode: bits, umask } => {
+                let bits = Self::mode_after_umask(parent, bits, umask);
+                rustix::fs::mkdirat(parent, name, mode(bits))?;
+                (FileType::Directory, bits)
+            }
+            NewInode::Node { mode: bits, umask, device } => {
+                let kind = FileType::from_raw_mode(bits);
+                let bits = Self::mode_after_umask(parent, bits, umask);
+                if kind == FileType::RegularFile {
+                    let how = OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                    opened = Some(rustix::fs::openat(parent, name, how, mode(bits))?);
+                } else {
+                    rustix::fs::mknodat(parent, name, kind, mode(bits), device)?;
+                }
+                (kind, bits)
+            }
+            NewInode::Symlink(target) => {
+                rustix::fs::symlinkat(target, parent, name)?;
+                (FileType::Symlink, 0)
+            }
+        };
+        self.groups.underlying.did(InodeStep::Made, parent.as_fd())?;
+        if let Some(made) = opened {
+            return Ok((made, bits));
+        }
+        let made = find(parent.as_fd(), name)?;
+        if is_new(&made, kind, begun)? { Ok((made, bits)) } else { Err(Errno::STALE) }
     }
 
     pub(super) fn link(
@@ -231,14 +268,15 @@ impl MountedDir {
 
     pub(super) fn rename(
         &self,
-        request: &Request,
+        client: Client,
         (from, name): (u64, &OsStr),
         (to, new_name): (u64, &OsStr),
         flags: RenameFlags,
     ) -> Result<(), Errno> {
         let (from, to) = (self.parent(from)?, self.parent(to)?);
+        let begun = clock_gettime(ClockId::RealtimeCoarse);
         let replaces = !flags.contains(RenameFlags::EXCHANGE);
-        let replaced = if replaces { find(to.as_fd(), new_name).ok() } else { None };
+        let replaced = if replaces { find_replaced(to.as_fd(), new_name)? } else { None };
         self.groups.renames.during(|| {
             if flags.is_empty() {
                 rustix::fs::renameat(&from, name, &to, new_name)
@@ -254,9 +292,10 @@ impl MountedDir {
         }
         if flags.contains(RenameFlags::WHITEOUT)
             && let Ok(left) = find(from.as_fd(), name)
+            && is_new(&left, FileType::CharacterDevice, begun) == Ok(true)
         {
             // A whiteout with another owner is no error.
-            let _ = Self::give_to_client(request, &from, &left, 0);
+            let _ = Self::give_to_client(client, &from, &left, 0);
         }
         Ok(())
     }
@@ -413,6 +452,47 @@ fn is_ours(name: &OsStr) -> bool {
 pub(super) fn find(parent: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     rustix::fs::openat(parent, name, flags, Mode::empty())
+}
+
+/// The inode that a rename to this name replaces. A rename without this knowledge would leave a
+/// replaced file in the group store.
+pub(super) fn find_replaced(
+    parent: BorrowedFd<'_>,
+    name: &OsStr,
+) -> Result<Option<OwnedFd>, Errno> {
+    match find(parent, name) {
+        Err(Errno::NOENT) => Ok(None),
+        found => found.map(Some),
+    }
+}
+
+/// True if this server made the inode since `begun`. A user who reaches the directory without the
+/// mount can give the name of a new inode to another inode, before the server opens the name.
+fn is_new(fd: &OwnedFd, kind: FileType, begun: Timespec) -> Result<bool, Errno> {
+    let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
+    let found = rustix::fs::statx(fd, "", AtFlags::EMPTY_PATH, wanted)?;
+    let (birth, modified) = (found.stx_btime, found.stx_mtime);
+    let is_late = if found.stx_mask & StatxFlags::BTIME.bits() != 0 {
+        (birth.tv_sec, i64::from(birth.tv_nsec)) >= (begun.tv_sec, begun.tv_nsec)
+    } else {
+        // Inodes without a birth time may have times in whole seconds.
+        modified.tv_sec >= begun.tv_sec
+    };
+    // The links of a directory are its own entries.
+    let has_one_name = kind == FileType::Directory || found.stx_nlink <= 1;
+    let is_ours = found.stx_uid == rustix::process::geteuid().as_raw();
+    let is_kind = FileType::from_raw_mode(found.stx_mode.into()) == kind;
+    Ok(is_late && has_one_name && is_ours && is_kind)
+}
+
+/// Removes the name of a new inode, if the name is still that of the new inode.
+pub(super) fn remove_made(parent: &OwnedFd, name: &OsStr, made: &OwnedFd) {
+    if find(parent.as_fd(), name).is_ok_and(|now| !is_other(&now, made)) {
+        let is_directory = rustix::fs::fstat(made)
+            .is_ok_and(|s| FileType::from_raw_mode(s.st_mode) == FileType::Directory);
+        let flags = if is_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+        let _ = rustix::fs::unlinkat(parent, name, flags);
+    }
 }
 
 fn is_other(a: &OwnedFd, b: &OwnedFd) -> bool {

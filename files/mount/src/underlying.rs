@@ -71,9 +71,11 @@ pub(crate) enum MarkerFound {
     Invalid,
 }
 
-/// One change of an inode during a move.
+/// One change of an inode during a move, or of a name by a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InodeStep {
+    /// A new inode has its name in this directory, and the server has not opened the name yet.
+    Made,
     Marked,
     Unmarked,
     Truncated,
@@ -200,14 +202,14 @@ impl UnderlyingDir {
 
     /// Notes a step for tests.
     #[cfg(test)]
-    fn did(&self, step: InodeStep, file: BorrowedFd<'_>) -> Result<(), Errno> {
+    pub(crate) fn did(&self, step: InodeStep, file: BorrowedFd<'_>) -> Result<(), Errno> {
         self.steps.did(step, InodeHandle::of(file)?);
         Ok(())
     }
 
     #[cfg(not(test))]
     #[allow(clippy::unused_self, clippy::unnecessary_wraps, reason = "tests note steps")]
-    const fn did(&self, _: InodeStep, _: BorrowedFd<'_>) -> Result<(), Errno> {
+    pub(crate) const fn did(&self, _: InodeStep, _: BorrowedFd<'_>) -> Result<(), Errno> {
         Ok(())
     }
 

@@ -100,8 +100,7 @@ impl GroupStore {
                 continue;
             }
             let due = self.oldest_change().is_some_and(|t| t + self.commit_after() <= self.now);
-            let full = self.dirty_bytes() > self.config.cache.0 / 2;
-            let all = due || full || self.commit_now || !self.starved.is_empty();
+            let all = due || self.is_crowded() || self.commit_now || !self.starved.is_empty();
             if self.waiters.is_empty() && !all {
                 return;
             }
@@ -127,7 +126,7 @@ impl GroupStore {
         !self.dirty.is_empty() || self.starved.is_empty()
     }
 
-    fn dirty_bytes(&self) -> u64 {
+    pub(crate) fn dirty_bytes(&self) -> u64 {
         let cluster = u64::from(self.geometry.cluster_bytes());
         if self.dirty.len() as u64 * cluster * 8 < self.config.cache.0 / 2 {
             return 0;

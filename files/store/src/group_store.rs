@@ -191,6 +191,19 @@ impl GroupStore {
         self.file(file).and_then(|f| self.dirty.get(&f.group)).is_some_and(|d| d.data)
     }
 
+    /// True if the latest contents of a file are not durable yet.
+    #[must_use]
+    pub fn is_being_written(&self, file: FileNumber) -> bool {
+        let in_job = |group| self.job.as_ref().is_some_and(|job| job.carries(group));
+        self.waits_to_be_written(file) || self.file(file).is_some_and(|f| in_job(f.group))
+    }
+
+    /// True if changes that wait for a commit fill their part of the memory.
+    #[must_use]
+    pub fn is_crowded(&self) -> bool {
+        self.dirty_bytes() > self.config.cache.0 / 2
+    }
+
     /// Time of the oldest change that no commit carries yet.
     pub(crate) fn oldest_change(&self) -> Option<SimTime> {
         self.dirty.values().map(|d| d.time).min()

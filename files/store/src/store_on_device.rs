@@ -1,7 +1,8 @@
-//! A group store on a device, for callers that can wait: each call ends after all of its I/O. Other
-//! callers drive [`GroupStore`] themselves.
+//! A group store on a device, for callers that can wait: each call ends after all of its I/O,
+//! except a later sync of the other module. Other callers drive [`GroupStore`] themselves.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use seekless_block::{Device, Op, SimTime};
 
@@ -12,14 +13,23 @@ use crate::{Config, DiskPhase, GroupStore};
 /// The other module, as the store needs it.
 pub trait OtherModule {
     /// Makes all changes durable: set and removed markers, and files that moved back. False if that
-    /// failed.
-    fn sync(&mut self) -> bool;
+    /// failed; `None` if the caller of the store does this later, see
+    /// [`StoreOnDevice::begins_sync`].
+    fn sync(&mut self) -> Option<bool>;
 }
 
 impl<F: FnMut() -> bool> OtherModule for F {
-    fn sync(&mut self) -> bool {
-        self()
+    fn sync(&mut self) -> Option<bool> {
+        Some(self())
     }
+}
+
+/// A sync of the other module that the caller of the store carries out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LaterSync {
+    NotNeeded,
+    Owed,
+    Running,
 }
 
 /// A store, its device, and the other module.
@@ -28,6 +38,7 @@ pub struct StoreOnDevice<D, O> {
     group_store: GroupStore,
     device: D,
     other: O,
+    later: LaterSync,
     next: u64,
     ended: BTreeMap<RequestId, Result<Reply, Fault>>,
 }
@@ -39,7 +50,8 @@ impl<D: Device, O: OtherModule> StoreOnDevice<D, O> {
     /// See [`GroupStore::attach`].
     pub fn attach(mut device: D, other: O, config: Config) -> Result<Self, AttachError> {
         let group_store = GroupStore::attach(&mut device, config)?;
-        Ok(Self { group_store, device, other, next: 0, ended: BTreeMap::new() })
+        let (later, ended) = (LaterSync::NotNeeded, BTreeMap::new());
+        Ok(Self { group_store, device, other, later, next: 0, ended })
     }
 
     /// The state of the store.
@@ -58,15 +70,56 @@ impl<D: Device, O: OtherModule> StoreOnDevice<D, O> {
 
     /// Sends many asks, which share flushes, and waits for all replies, in the same order.
     pub fn ask_all(&mut self, now: SimTime, asks: Vec<Ask>) -> Vec<Result<Reply, Fault>> {
+        let ids = self.send(now, asks);
+        // Every ask ends after the I/O that it caused.
+        self.take_replies(ids)
+    }
+
+    /// Sends many asks, which share flushes. Asks that wait for a later sync of the other module
+    /// have not ended yet.
+    pub fn send(&mut self, now: SimTime, asks: Vec<Ask>) -> Range<u64> {
         let first = self.next + 1;
         for ask in asks {
             self.next += 1;
             self.group_store.handle(now, Input::Ask { id: RequestId(self.next), ask });
         }
         self.carry_out(now);
-        // Every ask ends after the I/O that it caused.
-        let ended = |id| self.ended.remove(&RequestId(id)).unwrap_or(Err(Fault::Broken));
-        (first..=self.next).map(ended).collect()
+        first..self.next + 1
+    }
+
+    /// True if each of these asks has ended.
+    #[must_use]
+    pub fn have_ended(&self, asks: &Range<u64>) -> bool {
+        asks.clone().all(|id| self.ended.contains_key(&RequestId(id)))
+    }
+
+    /// The replies to these asks, in the same order.
+    pub fn take_replies(&mut self, asks: Range<u64>) -> Vec<Result<Reply, Fault>> {
+        let reply = |id| self.ended.remove(&RequestId(id)).unwrap_or(Err(Fault::Broken));
+        asks.map(reply).collect()
+    }
+
+    /// True if the store waits for a sync of the other module that nobody has begun. The caller
+    /// begins the sync now, and then calls [`StoreOnDevice::other_synced`].
+    pub fn begins_sync(&mut self) -> bool {
+        let begins = self.later == LaterSync::Owed;
+        if begins {
+            self.later = LaterSync::Running;
+        }
+        begins
+    }
+
+    /// True if a sync of the other module has begun and not ended.
+    #[must_use]
+    pub fn is_syncing(&self) -> bool {
+        self.later == LaterSync::Running
+    }
+
+    /// A later sync of the other module has ended; false if it failed.
+    pub fn other_synced(&mut self, now: SimTime, done: bool) {
+        self.later = LaterSync::NotNeeded;
+        self.group_store.handle(now, Input::OtherSynced(done));
+        self.carry_out(now);
     }
 
     /// Commits changes that are old enough. Call this at [`GroupStore::wakeup`].
@@ -103,10 +156,10 @@ impl<D: Device, O: OtherModule> StoreOnDevice<D, O> {
                     let result = done.is_ok().then_some(io.data);
                     self.group_store.handle(now, Input::Done { io: io.id, result });
                 }
-                Output::SyncOther => {
-                    let done = self.other.sync();
-                    self.group_store.handle(now, Input::OtherSynced(done));
-                }
+                Output::SyncOther => match self.other.sync() {
+                    Some(done) => self.group_store.handle(now, Input::OtherSynced(done)),
+                    None => self.later = LaterSync::Owed,
+                },
                 Output::Complete { id, result } => {
                     self.ended.insert(id, result);
                 }

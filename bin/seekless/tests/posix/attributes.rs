@@ -28,7 +28,43 @@ pub(crate) const CHECKS: &[(&str, Check)] = &[
     ("capabilities", capabilities),
     ("statvfs", the_file_system),
     ("flags of chattr", inode_flags),
+    ("append-only files", append_only),
 ];
+
+/// A log to which programs may only append. It is open to a reader, and to nobody else.
+fn append_only(c: &mut Case<'_>) {
+    use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
+    let append = OFlags::WRONLY | OFlags::APPEND;
+    for (name, read) in [("alone", false), ("read", true)] {
+        let log = c.file(name, b"first");
+        c.ok("chown", chown(&log, ALICE));
+        let Some(fd) = c.ok("open", open(&log, OFlags::RDONLY, 0)) else { return };
+        let Some(before) = c.ok("reading flags", ioctl_getflags(&fd)) else { return };
+        c.ok("setting the flag", ioctl_setflags(&fd, before | IFlags::APPEND));
+        let reader = read.then_some(fd);
+        c.err("opening", ALICE.does(|| open(&log, OFlags::WRONLY, 0)), &[Errno::PERM]);
+        let emptied = ALICE.does(|| open(&log, append | OFlags::TRUNC, 0));
+        c.err("emptying", emptied, &[Errno::PERM]);
+        let appending = ALICE.does(|| open(&log, append, 0));
+        let Some(writer) = c.ok("opening for appending", appending) else { return };
+        c.is("appended", rustix::io::write(&writer, b", second"), Ok(8));
+        c.reads("after one write", &log, b"first, second");
+        // Linux appends, whatever the offset is.
+        c.is("appended at an offset", rustix::io::pwrite(&writer, b", third", 0), Ok(7));
+        let all = b"first, second, third";
+        c.reads("after both", &log, all);
+        c.ok("fsync", rustix::fs::fsync(&writer));
+        drop(writer);
+        if let Some(reader) = &reader {
+            c.holds_bytes("by the reader", reader, all);
+        }
+        let facts = c.stat(&log);
+        c.is("size", facts.size, all.len() as u64);
+        let Some(fd) = c.ok("open", open(&log, OFlags::RDONLY, 0)) else { return };
+        c.ok("taking it away", ioctl_setflags(&fd, before));
+        c.ok("opening again", open(&log, OFlags::WRONLY, 0));
+    }
+}
 
 fn inode_flags(c: &mut Case<'_>) {
     use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};

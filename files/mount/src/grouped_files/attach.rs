@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Condvar, Mutex, RwLock};
 use std::time::Instant;
 
 use rustix::fs::{OFlags, Stat, Timespec, Timestamps};
@@ -15,7 +15,7 @@ use seekless_store::{
 };
 
 use super::{
-    GroupedFile, GroupedFiles, LOCKS, MarkerCheck, MountCounts, Renames, SyncUnderlying, errno,
+    GroupedFile, GroupedFiles, LOCKS, MarkerCheck, MountCounts, Renames, SyncsLater, errno,
 };
 use crate::error::{MountError, path_error};
 use crate::inode_handle::InodeHandle;
@@ -74,10 +74,9 @@ impl GroupedFiles {
         place: &Path,
     ) -> Result<Self, MountError> {
         let underlying = Arc::new(underlying);
-        let other = SyncUnderlying(Arc::clone(&underlying));
         #[cfg(test)]
         let device = super::tests::CutDevice::new(device, Arc::clone(&underlying));
-        let store = StoreOnDevice::attach(device, other, config).map_err(|source| {
+        let store = StoreOnDevice::attach(device, SyncsLater, config).map_err(|source| {
             MountError::GroupStore { path: place.to_owned(), source: Box::new(source) }
         })?;
         let uuid = store.group_store().uuid();
@@ -87,6 +86,7 @@ impl GroupedFiles {
         let groups = Self {
             underlying,
             store: Mutex::new(store),
+            synced: Condvar::new(),
             uuid,
             started: Instant::now(),
             files: RwLock::new(InodeTable::new(shape)),

@@ -144,7 +144,7 @@ impl GroupedFiles {
         // Bytes that a client has written since are only in memory. The inode must not have newer
         // bytes than the device of the store: after a crash they would look like bytes of another
         // program.
-        if is_leaving && !self.group_store(|g| g.waits_to_be_written(number)) {
+        if is_leaving && !self.group_store(|g| g.is_being_written(number)) {
             let inode = self.underlying.open_handle(handle, OFlags::RDWR)?;
             self.write_to_inode(handle, &file, &inode)?;
         } else {

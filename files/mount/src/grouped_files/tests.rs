@@ -4,6 +4,7 @@
 
 mod cut_device;
 mod moving;
+mod new_names;
 mod power_cut;
 mod read_ahead;
 mod stopped;

@@ -8,7 +8,7 @@ use seekless_block::{Bytes, Device, DeviceError, Duration, Extent, Sectors, SimT
 use seekless_store::format::{Geometry, RecordPage, Role};
 use seekless_store::{
     Arrival, Ask, Attributes, Config, DiskPhase, Fault, FileNumber, GroupStore, Input, Member,
-    Output, Reply, RequestId, StoreOnDevice, format_store, superblock,
+    OtherModule, Output, Reply, RequestId, StoreOnDevice, format_store, superblock,
 };
 
 use crate::medium::Image;
@@ -425,4 +425,38 @@ fn a_store_that_is_broken_keeps_what_was_acknowledged_and_takes_no_more_memory()
         let bytes = store.group_store().cached_bytes();
         assert!(bytes < 3 * 5_000, "{bytes} bytes are cached");
     }
+}
+
+/// The caller of this store syncs the other module.
+struct Later;
+
+impl OtherModule for Later {
+    fn sync(&mut self) -> Option<bool> {
+        None
+    }
+}
+
+#[test]
+fn a_store_is_read_and_written_while_the_other_module_syncs() {
+    let (device, _) = noted(32);
+    let mut store = StoreOnDevice::attach(device, || true, config()).unwrap();
+    let members = vec![arrival(vec![1], vec![1; 5_000]), arrival(vec![2], vec![2; 3_000])];
+    let files = group(&mut store, members);
+    store.ask(SimTime(1), Ask::Sync { file: None }).unwrap();
+    let mut store = StoreOnDevice::attach(store.into_device(), Later, config()).unwrap();
+    let asks = vec![Ask::Remove { file: files[0] }, Ask::Sync { file: None }];
+    let removal = store.send(SimTime(2), asks);
+    assert!(!store.have_ended(&removal) && !store.is_syncing());
+    assert!(store.begins_sync());
+    assert!(!store.begins_sync() && store.is_syncing(), "one caller begins it");
+    let write = Ask::Write { file: files[1], offset: 0, data: vec![3; 9], time: 7 };
+    store.ask(SimTime(3), write).unwrap();
+    let read = store.ask(SimTime(3), Ask::Read { file: files[1], offset: 0, len: 9 }).unwrap();
+    assert_eq!(read, Reply::Data(vec![3; 9]));
+    assert!(!store.have_ended(&removal));
+    store.other_synced(SimTime(4), true);
+    assert!(store.have_ended(&removal) && !store.is_syncing());
+    assert!(store.take_replies(removal).iter().all(Result::is_ok));
+    store.ask(SimTime(5), Ask::Sync { file: None }).unwrap();
+    assert!(!store.group_store().is_being_written(files[1]));
 }

@@ -163,3 +163,33 @@ fn a_file_with_capabilities_stays() {
     assert!(underlying::has_capabilities(&file));
     assert_eq!(fs::read(dir.path(1)).unwrap(), content(1));
 }
+
+/// A sync of the directory takes minutes if much of the directory waits to be written.
+#[test]
+fn the_store_is_read_while_the_directory_is_synced() {
+    let Some(dir) = prepared(&ACTIONS[1]) else { return };
+    let groups = dir.groups();
+    let other = groups.peek(&dir.handle(2)).unwrap();
+    // The store must forget the file, after a sync.
+    groups.move_back(&dir.handle(1)).unwrap();
+    let (look, looks) = channel();
+    let (done, looked) = channel();
+    *held(groups.underlying.steps.watcher.lock()) = Some((look, looked));
+    let reads = std::thread::scope(|scope| {
+        let watch = scope.spawn(move || {
+            let mut reads = Vec::new();
+            while let Ok((step, _)) = looks.recv() {
+                if step == InodeStep::AllSynced {
+                    let is_free = groups.store.try_lock().is_ok();
+                    reads.push(is_free && groups.read(&other, 0, FILE_BYTES_MAX) == Ok(content(2)));
+                }
+                done.send(()).unwrap();
+            }
+            reads
+        });
+        groups.ask(Ask::Sync { file: None }).unwrap();
+        *held(groups.underlying.steps.watcher.lock()) = None;
+        watch.join().unwrap()
+    });
+    assert_eq!(reads, [true]);
+}

@@ -1,0 +1,96 @@
+//! New names: a client owns the inode that its request made, and no other inode. Replaced names.
+
+use std::ffi::OsStr;
+use std::os::unix::fs::MetadataExt as _;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use rustix::fs::{AtFlags, CWD, Timespec, Timestamps};
+use rustix::time::{ClockId, clock_gettime};
+
+use super::*;
+use crate::mounted_dir::ROOT;
+use crate::name_requests::{Client, NewInode, find_replaced};
+
+const SERVER: Client = Client { uid: 0, gid: 0 };
+const USER: Client = Client { uid: 65_533, gid: 65_533 };
+
+/// Waits until a new inode has a later birth time than all inodes of now. A time of an inode may be
+/// ahead of this clock, by less than one step.
+fn later() {
+    for _ in 0..2 {
+        let now = || {
+            let time = clock_gettime(ClockId::RealtimeCoarse);
+            (time.tv_sec, time.tv_nsec)
+        };
+        let before = now();
+        while now() == before {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// A user who owns a directory, and reaches the directory without the mount, gives the name of a
+/// new inode to an inode of somebody else.
+#[test]
+fn an_inode_in_the_place_of_a_new_one_keeps_its_owner() {
+    let node = |kind| NewInode::Node { mode: kind | 0o644, umask: 0, device: 0 };
+    let all = [
+        ("directory", NewInode::Directory { mode: 0o755, umask: 0 }),
+        ("fifo", node(libc::S_IFIFO)),
+        ("file", node(libc::S_IFREG)),
+    ];
+    for (kind, new) in all {
+        let Some(mut dir) = TestDir::new() else { return };
+        dir.attach();
+        let mounted = dir.mounted();
+        let made = mounted.make(USER, ROOT, OsStr::new("own"), new).unwrap().0;
+        assert_eq!((made.uid, made.gid), (USER.uid, USER.gid), "{kind}: no other inode");
+        mounted.make(SERVER, ROOT, OsStr::new("secret"), new).unwrap();
+        let (secret, name) = (dir.dir().join("secret"), dir.dir().join("new"));
+        let old = Timespec { tv_sec: 1, tv_nsec: 0 };
+        let times = Timestamps { last_access: old, last_modification: old };
+        rustix::fs::utimensat(CWD, &secret, &times, AtFlags::empty()).unwrap();
+        later();
+        let (look, looks) = channel();
+        let (done, looked) = channel();
+        let steps = &mounted.groups.underlying.steps;
+        *held(steps.watcher.lock()) = Some((look, looked));
+        let (from, to) = (&secret, &name);
+        let made = std::thread::scope(|scope| {
+            scope.spawn(move || {
+                while let Ok((step, _)) = looks.recv() {
+                    if step == InodeStep::Made {
+                        fs::rename(from, to).unwrap();
+                    }
+                    done.send(()).unwrap();
+                }
+            });
+            let made = mounted.make(USER, ROOT, OsStr::new("new"), new);
+            *held(steps.watcher.lock()) = None;
+            made
+        });
+        let owner = fs::symlink_metadata(&name).unwrap();
+        assert_eq!((owner.uid(), owner.gid()), (SERVER.uid, SERVER.gid), "{kind}");
+        assert!(!secret.exists(), "{kind}: renamed");
+        if kind != "file" {
+            assert_eq!(made.map(|_| ()), Err(Errno::STALE), "{kind}");
+        }
+    }
+}
+
+/// Other errors than a missing name end the rename.
+#[test]
+fn a_rename_knows_whether_it_replaces_a_file() {
+    let temp = tempfile::tempdir().unwrap();
+    let path = temp.path().join("file");
+    fs::write(&path, b"").unwrap();
+    let [dir, file] =
+        [temp.path(), path.as_path()].map(|path| OwnedFd::from(File::open(path).unwrap()));
+    let found = |parent: &OwnedFd, name: &str| {
+        find_replaced(parent.as_fd(), OsStr::new(name)).map(|found| found.is_some())
+    };
+    assert_eq!(found(&dir, "file"), Ok(true));
+    assert_eq!(found(&dir, "nothing"), Ok(false));
+    assert_eq!(found(&file, "file"), Err(Errno::NOTDIR));
+}
