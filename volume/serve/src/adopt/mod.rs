@@ -375,7 +375,10 @@ fn undo(record: &Record, systemd: &Systemd) -> Result<(), AdoptError> {
     }
     record.remove_units(root)?;
     // systemd leaves it when the server stops; it goes with the next start of the machine anyway.
-    let _ = std::fs::remove_dir(systemd.at(&units::run_of(&record.name)));
+    let run = systemd.at(&units::run_of(&record.name));
+    // A restart that failed has left the file.
+    let _ = std::fs::remove_file(run.join("mounts"));
+    let _ = std::fs::remove_dir(run);
     if record.fstab.is_some() {
         fstab::restore(root, &record.name)?;
     }
