@@ -12,7 +12,7 @@ use crate::host;
 use crate::need;
 
 /// The steps of guest/person.sh.
-const STEPS: [&str; 11] = [
+const STEPS: [&str; 12] = [
     "installed",
     "to_the_byte",
     "adopted",
@@ -21,6 +21,7 @@ const STEPS: [&str; 11] = [
     "stands",
     "stops_in_order",
     "restarts",
+    "tries_again",
     "goes_on_in_use",
     "released",
     "clean_outside",
