@@ -82,7 +82,7 @@ struct SystemArgs {
     #[arg(long)]
     dry_run: bool,
     /// Root folder of a system that does not run now: seekless writes or removes the units below
-    /// this folder
+    /// this folder; the units name files below it as that system sees them
     #[arg(long, value_name = "DIR", default_value = "/", hide_default_value = true)]
     root: PathBuf,
 }

@@ -126,7 +126,12 @@ fn without_systemd_it_says_what_to_type_and_release_undoes_it() {
     same(&before, &system.all(), "a dry run");
 
     let said = host::succeeds(&mut system.adopt(&["--area", "new/area"]));
-    assert!(said.lines().take_while(|l| !l.starts_with("done")).count() == 5, "{said}");
+    assert!(said.lines().take_while(|l| !l.starts_with("done")).count() == 6, "{said}");
+    // The root is no system that has the image, the area and the program.
+    let lacks = said.lines().find(|l| l.starts_with("lacks ")).unwrap();
+    for file in ["disk.img, ", "new/area, ", "seekless: "] {
+        assert!(lacks.contains(file), "{file}: {lacks}");
+    }
     assert!(said.contains("systemd does not run") && said.contains("seekless serve"), "{said}");
     let fstab = fs::read_to_string(system.path("root/etc/fstab")).unwrap();
     assert!(fstab.contains("# /") && fstab.ends_with("# the end"), "{fstab}");
@@ -191,6 +196,38 @@ fn what_cannot_be_adopted_is_left_as_it_was() {
     let before = system.all();
     host::refused(&mut system.adopt(&["--area", "area"]), &[]);
     same(&before, &system.all(), "units cannot be written");
+}
+
+/// A system that is not started has its files below a folder here, and will see them elsewhere.
+#[test]
+fn units_of_another_system_name_its_files_as_it_sees_them() {
+    let system = System::new("other_root");
+    let root = system.path("root");
+    let program = fs::canonicalize(crate::PROGRAM).unwrap();
+    let there = root.join(program.strip_prefix("/").unwrap());
+    for folder in [root.join("srv"), root.join("var"), there.parent().unwrap().to_owned()] {
+        fs::create_dir_all(folder).unwrap();
+    }
+    fs::write(&there, "").unwrap();
+    File::create_new(root.join("srv/x.img")).unwrap().set_len(64 * MIB).unwrap();
+    let before = system.all();
+    let adopt = ["adopt", "root/srv/x.img", "--name", &system.name, "--area", "root/var/x.area"];
+    let said = host::succeeds(system.command(&adopt).arg("--dry-run"));
+    for line in ["BACKING=/srv/x.img", "AREA=/var/x.area"] {
+        assert!(said.lines().any(|l| l == line), "{line}: {said}");
+    }
+    let needs = format!(" {} /srv/x.img /var/x.area", program.display());
+    assert!(said.contains(&needs) && said.contains("root/var/x.area, a new file"), "{said}");
+    assert!(!said.contains("lacks "), "{said}");
+    host::succeeds(&mut system.command(&adopt));
+    assert!(root.join("var/x.area").exists());
+    // At the release, this system has another root.
+    fs::rename(&root, system.path("moved")).unwrap();
+    let mut release = seekless();
+    release.args(["release", &system.name, "--root", "moved"]).current_dir(system.dir.path());
+    host::succeeds(&mut release);
+    fs::rename(system.path("moved"), &root).unwrap();
+    same(&before, &system.all(), "released");
 }
 
 #[test]

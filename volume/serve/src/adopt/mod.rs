@@ -104,6 +104,8 @@ pub struct Adoption {
     place: String,
     /// Each file to write, and its text.
     texts: Vec<(PathBuf, String)>,
+    /// Files that the units name, and that the system below the root does not have.
+    lacks: Vec<PathBuf>,
     /// From the first look to the last step.
     _alone: Alone,
 }
@@ -135,7 +137,9 @@ pub fn plan(options: &AdoptOptions) -> Result<Adoption, AdoptError> {
     for option in &options.serve {
         units::check_path(Path::new(option))?;
     }
-    let mount = mount_of(options, entry.as_ref(), [&served, &area, &options.program])?;
+    let top = absolute(&options.root)?;
+    let needed = [&served, &area, &options.program].map(|path| units::seen(&top, path));
+    let mount = mount_of(options, entry.as_ref(), &needed)?;
     if let Some(mount) = &mount {
         check_free(options, entry.as_ref(), mount, systemd.runs)?;
     }
@@ -147,6 +151,7 @@ pub fn plan(options: &AdoptOptions) -> Result<Adoption, AdoptError> {
         area_is_device: is_device,
         mount,
         fstab: entry.map(|e| e.line),
+        root: Some(top.clone()),
         ..Record::default()
     };
     // Another system's kernel is not known.
@@ -154,7 +159,10 @@ pub fn plan(options: &AdoptOptions) -> Result<Adoption, AdoptError> {
         record.ublk = ublk::free_number(&Record::ublk_numbers(&options.root)?);
     }
     record.area_dir = record.area.parent().filter(|dir| !dir.exists()).map(ToOwned::to_owned);
-    let texts = units::texts(&record, &options.program, &options.serve);
+    let [backing, area, program] = needed;
+    let lacks = lacking(&top, &record, &program);
+    let there = Record { backing, area, ..record.clone() };
+    let texts = units::texts(&there, &program, &options.serve);
     record.makes(&options.root, &texts)?;
     let disk = words(&options.backing, &opened)?;
     let place = match (size, is_device) {
@@ -163,7 +171,16 @@ pub fn plan(options: &AdoptOptions) -> Result<Adoption, AdoptError> {
         (Some(Share::Percent(percent)), _) => format!("a new file, {percent}% of the disk"),
         (None, _) => "a new file".to_owned(),
     };
-    Ok(Adoption { record, size, systemd, disk, place, texts, _alone: alone })
+    Ok(Adoption { record, size, systemd, disk, place, texts, lacks, _alone: alone })
+}
+
+/// Files that the units name, and that the system below this root does not have. The area is made
+/// later.
+fn lacking(top: &Path, record: &Record, program: &Path) -> Vec<PathBuf> {
+    let files = [record.backing.as_path(), record.area.as_path()].into_iter();
+    let outside = files.filter(|path| !path.starts_with("/dev") && !path.starts_with(top));
+    let program = Some(program).filter(|path| !units::below(top, path).exists());
+    outside.chain(program).map(Path::to_owned).collect()
 }
 
 /// The line of /etc/fstab that mounts the disk, if any.
@@ -195,7 +212,7 @@ fn lasting(given: &Path, device: &Path) -> Result<PathBuf, AdoptError> {
 fn mount_of(
     options: &AdoptOptions,
     entry: Option<&fstab::Entry>,
-    needed: [&PathBuf; 3],
+    needed: &[PathBuf; 3],
 ) -> Result<Option<units::Mounted>, AdoptError> {
     needed.iter().try_for_each(|path| units::check_path(path))?;
     let dir = match (&options.mount, entry) {
@@ -236,7 +253,7 @@ fn check_free(
 }
 
 impl Adoption {
-    /// The steps to come, in five lines.
+    /// The steps to come, in five lines; in a sixth, the files that another system lacks.
     #[must_use]
     pub fn explain(&self) -> String {
         let Record { name, backing, area, mount, fstab, .. } = &self.record;
@@ -252,13 +269,22 @@ impl Adoption {
                 format!("it at {} ({}){instead}", m.dir.display(), m.unit)
             },
         );
-        format!(
+        let mut text = format!(
             "disk    {}\narea    {}, {}\nserves  {backing} as /run/seekless/{name}/device, now and after each start ({unit})\nmounts  {mounts}\nundo    `seekless release {name}`; adoption itself changes no byte of the disk",
             self.disk,
             area.display(),
             self.place,
             unit = units::device_unit(&self.record).trim_end_matches(".service"),
-        )
+        );
+        if !self.lacks.is_empty() {
+            let lacks: Vec<String> = self.lacks.iter().map(|p| p.display().to_string()).collect();
+            let _ = write!(
+                text,
+                "\nlacks   {}: the units name these files, and that system does not have them",
+                lacks.join(", ")
+            );
+        }
+        text
     }
 
     /// Each file with its text, and each command, for a reader.

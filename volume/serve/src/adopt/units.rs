@@ -36,6 +36,11 @@ pub(super) fn below(root: &Path, path: &Path) -> PathBuf {
     root.join(path.strip_prefix("/").unwrap_or(path))
 }
 
+/// A path of this system as the system below this root sees it. The root has no links.
+pub(super) fn seen(root: &Path, path: &Path) -> PathBuf {
+    path.strip_prefix(root).map_or_else(|_| path.to_owned(), |rest| Path::new("/").join(rest))
+}
+
 /// Where the served disk is mounted, and by which unit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Mounted {
