@@ -198,6 +198,34 @@ fn what_cannot_be_adopted_is_left_as_it_was() {
     same(&before, &system.all(), "units cannot be written");
 }
 
+/// A power cut may come between the area and its mark, and an administrator may edit /etc/fstab.
+#[test]
+fn release_names_what_it_leaves_and_what_it_does_not_find() {
+    let system = System::new("notes");
+    let fstab = system.path("root/etc/fstab");
+    let before = system.all();
+    host::succeeds(&mut system.adopt(&["--area", "area"]));
+    fs::remove_file(system.path(&format!("root/etc/seekless/{}.area-made", system.name))).unwrap();
+    let text = fs::read_to_string(&fstab).unwrap();
+    let kept: Vec<&str> = text.lines().filter(|l| !l.contains("noatime")).collect();
+    fs::write(&fstab, kept.join("\n")).unwrap();
+    let release = || {
+        let output = system.command(&["release", &system.name]).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let said = release();
+    let notes: Vec<&str> = said.lines().filter(|l| l.starts_with("note: ")).collect();
+    assert!(notes.len() == 2 && notes[0].contains("noatime,loop 0 2' is not in"), "{said}");
+    assert!(notes[1].contains("/area stays") && system.path("area").exists(), "{said}");
+    // Both as before: nothing to say.
+    fs::remove_file(system.path("area")).unwrap();
+    fs::write(&fstab, &before[&fstab]).unwrap();
+    host::succeeds(&mut system.adopt(&["--area", "area"]));
+    assert_eq!(release(), "");
+    same(&before, &system.all(), "released");
+}
+
 /// A system that is not started has its files below a folder here, and will see them elsewhere.
 #[test]
 fn units_of_another_system_name_its_files_as_it_sees_them() {

@@ -313,7 +313,7 @@ impl Adoption {
         match self.steps() {
             Ok(remaining) => Ok(remaining),
             Err(cause) => match undo(&self.record, &self.systemd) {
-                Ok(()) => Err(cause),
+                Ok(_) => Err(cause),
                 Err(undoing) => Err(AdoptError::NotUndone {
                     cause: Box::new(cause),
                     undoing: Box::new(undoing),
@@ -376,23 +376,34 @@ pub fn plan_release(what: &Path, root: &Path) -> Result<String, AdoptError> {
     Ok(text)
 }
 
+/// A disk whose adoption has ended.
+#[derive(Debug)]
+pub struct Released {
+    /// The disk.
+    pub disk: PathBuf,
+    /// Changes of others that the release found, and things that it left.
+    pub notes: Vec<String>,
+}
+
 /// Ends the adoption of this disk, or with this name: stops the units, writes all data home,
-/// removes the area and the units, and restores /etc/fstab. Returns the disk.
-pub fn release(what: &Path, root: &Path) -> Result<PathBuf, AdoptError> {
+/// removes the area and the units, and restores /etc/fstab.
+pub fn release(what: &Path, root: &Path) -> Result<Released, AdoptError> {
     let systemd = Systemd::of(root)?;
     let _alone = Alone::at(root)?;
     if let Some((record, _)) = Record::begun(root, what) {
         record.end(root)?;
-        return Ok(record.backing);
+        return Ok(Released { disk: record.backing, notes: Vec::new() });
     }
     let record = Record::named(root, what)?;
-    undo(&record, &systemd)?;
-    Ok(record.backing)
+    let notes = undo(&record, &systemd)?;
+    Ok(Released { disk: record.backing, notes })
 }
 
-/// Undoes all of an adoption that was done. Nothing is removed before all data is at home.
-fn undo(record: &Record, systemd: &Systemd) -> Result<(), AdoptError> {
+/// Undoes all of an adoption that was done. Nothing is removed before all data is at home. Returns
+/// notes for the user.
+fn undo(record: &Record, systemd: &Systemd) -> Result<Vec<String>, AdoptError> {
     let root = &systemd.root;
+    let mut notes = Vec::new();
     if systemd.runs {
         systemd.stop(record)?;
     }
@@ -405,19 +416,30 @@ fn undo(record: &Record, systemd: &Systemd) -> Result<(), AdoptError> {
     // A restart that failed has left the file.
     let _ = std::fs::remove_file(run.join("mounts"));
     let _ = std::fs::remove_dir(run);
-    if record.fstab.is_some() {
+    if let Some(line) = &record.fstab {
         fstab::restore(root, &record.name)?;
+        if !fstab::has_line(root, line)? {
+            notes.push(format!(
+                "the line '{line}' is not in /etc/fstab: somebody has changed or removed the line that adoption switched off"
+            ));
+        }
     }
     if record.is_area_made(root) {
         if record.area_is_device {
             record.area_goes(root)?;
         }
         record.remove_area()?;
+    } else if record.has_area().unwrap_or(false) {
+        notes.push(format!(
+            "{} stays: it may be the area of this adoption, which was interrupted; if nothing else uses it, remove it",
+            record.area.display()
+        ));
     }
     if systemd.runs {
         systemd.reload()?;
     }
-    record.end(root)
+    record.end(root)?;
+    Ok(notes)
 }
 
 /// Writes all data home, and ends a server that is left. If `area_goes`, an earlier release has done
