@@ -414,6 +414,26 @@ fn a_release_that_ended_while_the_area_was_blanked_is_repeated() {
     assert!(fs::read(&blank).unwrap()[15 * MIB as usize..].iter().all(|b| *b == 0), "the end");
 }
 
+/// A mount of the loop device would write beside the server.
+#[test]
+fn an_image_under_a_loop_device_is_refused_by_each_of_its_names() {
+    let missing = host::root().or_else(|| host::programs(&["losetup", "blockdev"]));
+    need!("an image under a loop device", missing.or_else(|| host::loop_mounts("ext4")));
+    let system = System::new("under_loop");
+    let other = system.path("other.img");
+    fs::hard_link(system.path("disk.img"), &other).unwrap();
+    let before = system.all();
+    for name in [system.path("disk.img"), other] {
+        let device = Loop::attach(&name, &[]);
+        let words = [device.device(), "uses it", "losetup -d"];
+        host::refused(&mut system.adopt(&["--area", "area", "--dry-run"]), &words);
+        host::refused(&mut system.adopt(&["--area", "area"]), &words);
+        same(&before, &system.all(), "refused");
+        device.detach();
+    }
+    host::succeeds(&mut system.adopt(&["--area", "area", "--dry-run"]));
+}
+
 fn missing() -> Option<String> {
     let host = host::fuse().or_else(host::root).or_else(|| host::loop_mounts("ext4"));
     host.or_else(|| host::programs(&["losetup", "mkfs.ext4", "e2fsck", "umount", "setsid"]))

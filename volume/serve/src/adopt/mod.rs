@@ -126,6 +126,7 @@ pub fn plan(options: &AdoptOptions) -> Result<Adoption, AdoptError> {
         let by = format!("is adopted already, as {}; `seekless release {0}` ends that", known.name);
         return Err(refused(&options.backing, by));
     }
+    area::unused(&backing)?;
     let entry = line_of(options, &backing)?;
     let (area, is_device) = place_of(options, &backing)?;
     let area = if is_device { lasting(&options.area, &area)? } else { area };
@@ -139,10 +140,7 @@ pub fn plan(options: &AdoptOptions) -> Result<Adoption, AdoptError> {
     }
     let top = absolute(&options.root)?;
     let needed = [&served, &area, &options.program].map(|path| units::seen(&top, path));
-    let mount = mount_of(options, entry.as_ref(), &needed)?;
-    if let Some(mount) = &mount {
-        check_free(options, entry.as_ref(), mount, systemd.runs)?;
-    }
+    let mount = mount_of(options, entry.as_ref(), &needed, systemd.runs)?;
     let mut record = Record {
         schema: record::SCHEMA.to_owned(),
         name,
@@ -213,6 +211,7 @@ fn mount_of(
     options: &AdoptOptions,
     entry: Option<&fstab::Entry>,
     needed: &[PathBuf; 3],
+    systemd_runs: bool,
 ) -> Result<Option<units::Mounted>, AdoptError> {
     needed.iter().try_for_each(|path| units::check_path(path))?;
     let dir = match (&options.mount, entry) {
@@ -226,6 +225,7 @@ fn mount_of(
     };
     let mount = units::Mounted::at(&dir, entry)?;
     needed.iter().try_for_each(|path| units::check_needed(path, &mount))?;
+    check_free(options, entry, &mount, systemd_runs)?;
     Ok(Some(mount))
 }
 
