@@ -17,6 +17,11 @@ pub const STOPPING: &str = "STOPPING=1";
 /// Alive; the manager expects this message if the unit has `WatchdogSec=`.
 pub const ALIVE: &str = "WATCHDOG=1";
 
+/// Whether a service manager started this program, and waits for a message.
+pub(crate) fn is_managed() -> bool {
+    env::var_os("NOTIFY_SOCKET").is_some_and(|name| !name.is_empty())
+}
+
 /// The service manager that started this program.
 #[derive(Debug)]
 pub struct Manager(UnixDatagram);

@@ -10,12 +10,13 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, OFlags, SeekFrom};
 use rustix::io::Errno;
 
-use crate::{HostError, Users, private};
+use crate::{HostError, Users, notify, private};
 
 /// Longest wait for udev: when a writer closes a disk, udev locks the disk while it looks what is on
-/// it.
+/// it. A program of a service manager waits as long for any holder: the manager gives up what needs
+/// this program if a start fails, even if the next start succeeds.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Wait for any other holder: a process that this program is just starting shares its open files
+/// Usual wait for any other holder: a process that this program is just starting shares its open files
 /// until it is loaded, and a server that was killed holds its files until it is gone.
 const MOMENT: Duration = Duration::from_millis(500);
 
@@ -58,10 +59,11 @@ impl Opened {
             FlockOperation::NonBlockingLockExclusive
         };
         let start = Instant::now();
+        let managed = notify::is_managed();
         let again = || {
             let waited = start.elapsed();
             let udev = || kind.is_block_device() && private::may_be_udevs(&file);
-            let waits = waited < MOMENT || waited < PATIENCE && udev();
+            let waits = waited < MOMENT || waited < PATIENCE && (managed || udev());
             if waits {
                 std::thread::sleep(Duration::from_millis(20));
             }

@@ -82,7 +82,7 @@ struct SystemArgs {
     #[arg(long)]
     dry_run: bool,
     /// Root folder of a system that does not run now: seekless writes or removes the units below
-    /// this folder
+    /// this folder; the units name files below it as that system sees them
     #[arg(long, value_name = "DIR", default_value = "/", hide_default_value = true)]
     root: PathBuf,
 }
@@ -154,6 +154,9 @@ pub(crate) fn release(args: &ReleaseArgs) -> anyhow::Result<()> {
         let plan = plan_release(&args.disk, root)?;
         return output::print(&format!("{plan}nothing was written"));
     }
-    let disk = end(&args.disk, root)?;
-    output::print(&format!("released: everything is at home on {}", disk.display()))
+    let released = end(&args.disk, root)?;
+    for note in &released.notes {
+        output::say(&format!("note: {note}"));
+    }
+    output::print(&format!("released: everything is at home on {}", released.disk.display()))
 }

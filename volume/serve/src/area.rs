@@ -150,7 +150,7 @@ fn failed(path: &Path) -> impl FnOnce(AttachError) -> ServeError {
 }
 
 /// Refuses a regular file under a loop device, which cannot be claimed as a device can.
-fn unused(path: &Path) -> Result<(), ServeError> {
+pub(crate) fn unused(path: &Path) -> Result<(), ServeError> {
     match loop_device::loop_device(path) {
         Some(device) => Err(HostError::InUse {
             path: path.to_owned(),

@@ -126,7 +126,12 @@ fn without_systemd_it_says_what_to_type_and_release_undoes_it() {
     same(&before, &system.all(), "a dry run");
 
     let said = host::succeeds(&mut system.adopt(&["--area", "new/area"]));
-    assert!(said.lines().take_while(|l| !l.starts_with("done")).count() == 5, "{said}");
+    assert!(said.lines().take_while(|l| !l.starts_with("done")).count() == 6, "{said}");
+    // The root is no system that has the image, the area and the program.
+    let lacks = said.lines().find(|l| l.starts_with("lacks ")).unwrap();
+    for file in ["disk.img, ", "new/area, ", "seekless: "] {
+        assert!(lacks.contains(file), "{file}: {lacks}");
+    }
     assert!(said.contains("systemd does not run") && said.contains("seekless serve"), "{said}");
     let fstab = fs::read_to_string(system.path("root/etc/fstab")).unwrap();
     assert!(fstab.contains("# /") && fstab.ends_with("# the end"), "{fstab}");
@@ -191,6 +196,66 @@ fn what_cannot_be_adopted_is_left_as_it_was() {
     let before = system.all();
     host::refused(&mut system.adopt(&["--area", "area"]), &[]);
     same(&before, &system.all(), "units cannot be written");
+}
+
+/// A power cut may come between the area and its mark, and an administrator may edit /etc/fstab.
+#[test]
+fn release_names_what_it_leaves_and_what_it_does_not_find() {
+    let system = System::new("notes");
+    let fstab = system.path("root/etc/fstab");
+    let before = system.all();
+    host::succeeds(&mut system.adopt(&["--area", "area"]));
+    fs::remove_file(system.path(&format!("root/etc/seekless/{}.area-made", system.name))).unwrap();
+    let text = fs::read_to_string(&fstab).unwrap();
+    let kept: Vec<&str> = text.lines().filter(|l| !l.contains("noatime")).collect();
+    fs::write(&fstab, kept.join("\n")).unwrap();
+    let release = || {
+        let output = system.command(&["release", &system.name]).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let said = release();
+    let notes: Vec<&str> = said.lines().filter(|l| l.starts_with("note: ")).collect();
+    assert!(notes.len() == 2 && notes[0].contains("noatime,loop 0 2' is not in"), "{said}");
+    assert!(notes[1].contains("/area stays") && system.path("area").exists(), "{said}");
+    // Both as before: nothing to say.
+    fs::remove_file(system.path("area")).unwrap();
+    fs::write(&fstab, &before[&fstab]).unwrap();
+    host::succeeds(&mut system.adopt(&["--area", "area"]));
+    assert_eq!(release(), "");
+    same(&before, &system.all(), "released");
+}
+
+/// A system that is not started has its files below a folder here, and will see them elsewhere.
+#[test]
+fn units_of_another_system_name_its_files_as_it_sees_them() {
+    let system = System::new("other_root");
+    let root = system.path("root");
+    let program = fs::canonicalize(crate::PROGRAM).unwrap();
+    let there = root.join(program.strip_prefix("/").unwrap());
+    for folder in [root.join("srv"), root.join("var"), there.parent().unwrap().to_owned()] {
+        fs::create_dir_all(folder).unwrap();
+    }
+    fs::write(&there, "").unwrap();
+    File::create_new(root.join("srv/x.img")).unwrap().set_len(64 * MIB).unwrap();
+    let before = system.all();
+    let adopt = ["adopt", "root/srv/x.img", "--name", &system.name, "--area", "root/var/x.area"];
+    let said = host::succeeds(system.command(&adopt).arg("--dry-run"));
+    for line in ["BACKING=/srv/x.img", "AREA=/var/x.area"] {
+        assert!(said.lines().any(|l| l == line), "{line}: {said}");
+    }
+    let needs = format!(" {} /srv/x.img /var/x.area", program.display());
+    assert!(said.contains(&needs) && said.contains("root/var/x.area, a new file"), "{said}");
+    assert!(!said.contains("lacks "), "{said}");
+    host::succeeds(&mut system.command(&adopt));
+    assert!(root.join("var/x.area").exists());
+    // At the release, this system has another root.
+    fs::rename(&root, system.path("moved")).unwrap();
+    let mut release = seekless();
+    release.args(["release", &system.name, "--root", "moved"]).current_dir(system.dir.path());
+    host::succeeds(&mut release);
+    fs::rename(system.path("moved"), &root).unwrap();
+    same(&before, &system.all(), "released");
 }
 
 #[test]
@@ -347,6 +412,26 @@ fn a_release_that_ended_while_the_area_was_blanked_is_repeated() {
     drop(link);
     device.detach();
     assert!(fs::read(&blank).unwrap()[15 * MIB as usize..].iter().all(|b| *b == 0), "the end");
+}
+
+/// A mount of the loop device would write beside the server.
+#[test]
+fn an_image_under_a_loop_device_is_refused_by_each_of_its_names() {
+    let missing = host::root().or_else(|| host::programs(&["losetup", "blockdev"]));
+    need!("an image under a loop device", missing.or_else(|| host::loop_mounts("ext4")));
+    let system = System::new("under_loop");
+    let other = system.path("other.img");
+    fs::hard_link(system.path("disk.img"), &other).unwrap();
+    let before = system.all();
+    for name in [system.path("disk.img"), other] {
+        let device = Loop::attach(&name, &[]);
+        let words = [device.device(), "uses it", "losetup -d"];
+        host::refused(&mut system.adopt(&["--area", "area", "--dry-run"]), &words);
+        host::refused(&mut system.adopt(&["--area", "area"]), &words);
+        same(&before, &system.all(), "refused");
+        device.detach();
+    }
+    host::succeeds(&mut system.adopt(&["--area", "area", "--dry-run"]));
 }
 
 fn missing() -> Option<String> {

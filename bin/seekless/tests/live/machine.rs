@@ -12,7 +12,7 @@ use crate::host;
 use crate::need;
 
 /// The steps of guest/person.sh.
-const STEPS: [&str; 10] = [
+const STEPS: [&str; 12] = [
     "installed",
     "to_the_byte",
     "adopted",
@@ -20,6 +20,8 @@ const STEPS: [&str; 10] = [
     "waits_for_a_reader",
     "stands",
     "stops_in_order",
+    "restarts",
+    "tries_again",
     "goes_on_in_use",
     "released",
     "clean_outside",

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use rustix::process::Signal;
 use tempfile::TempDir;
@@ -174,6 +175,28 @@ fn a_service_manager_asks_once_and_waits() {
     assert!(server.wait(Duration::from_millis(500)).is_none(), "it left its user");
     drop(file);
     server.ended();
+}
+
+/// A manager gives up what needs the server if its first start fails.
+#[test]
+fn a_server_of_a_service_manager_waits_for_the_lock_of_its_disk() {
+    let (dir, image, _) = paths();
+    let socket = dir.path().join("notify");
+    let _manager = UnixDatagram::bind(&socket).unwrap();
+    let holder = File::create_new(&image).unwrap();
+    holder.set_len(1 << 20).unwrap();
+    rustix::fs::flock(&holder, FlockOperation::NonBlockingLockExclusive).unwrap();
+    let mut command = host::seekless();
+    command.arg("serve").arg(&image).args(["--nbd", "unix:nbd.sock"]);
+    // Any other server is refused after half a second.
+    host::refused(command.current_dir(dir.path()), &["its lock"]);
+    let holds = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_secs(2));
+        drop(holder);
+    });
+    command.env("NOTIFY_SOCKET", &socket);
+    drop(Server::of(command, dir.path(), None));
+    holds.join().unwrap();
 }
 
 #[test]

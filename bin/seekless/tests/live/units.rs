@@ -1,10 +1,86 @@
 //! The units of packaging/systemd, as systemd itself reads them.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::host::{attempt, programs};
 use crate::need;
+
+/// Stands in place of systemctl and findmnt: writes its words to a file, and says what another holds.
+const STAND_IN: &str = "#!/bin/sh
+echo \"$*\" >>\"$HERE/called\"
+case $0:$1 in
+*/findmnt:*) cat \"$HERE/mounted\" ;;
+*:list-jobs) cat \"$HERE/job\" ;;
+esac
+";
+
+/// A folder in place of /run/seekless/NAME, with the commands of the unit of a ublk device.
+struct Ublk(tempfile::TempDir);
+
+impl Ublk {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        for program in ["systemctl", "findmnt"] {
+            let path = dir.path().join(program);
+            fs::write(&path, STAND_IN).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        Self(dir)
+    }
+
+    /// Runs the shell commands of this key.
+    fn run(&self, key: &str) {
+        let template = "../../packaging/systemd/seekless-ublk@.service";
+        let text =
+            fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(template)).unwrap();
+        let here = self.0.path().to_str().unwrap();
+        let text = text.replace("/run/seekless/%i", here);
+        let text = text.replace("%n", "seekless-ublk@restart.service").replace("${UBLK}", "3");
+        let start = format!("{key}=-/bin/sh -c '");
+        let commands: Vec<&str> =
+            text.lines().filter_map(|l| l.strip_prefix(&start)?.strip_suffix('\'')).collect();
+        assert!(!commands.is_empty(), "{key}");
+        let path = format!("{here}:{}", std::env::var("PATH").unwrap());
+        for command in commands {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", command]).env("PATH", &path).env("HERE", here);
+            assert!(shell.status().unwrap().success(), "{command}");
+        }
+    }
+
+    /// The calls with this first word, of a stop with this job, and of the next start.
+    fn calls(&self, job: &str, mounted: &str, word: &str) -> Vec<String> {
+        let job = format!(" 7 seekless-ublk@restart.service {job} running\n");
+        for (name, text) in [("job", job.as_str()), ("mounted", mounted), ("called", "")] {
+            fs::write(self.0.path().join(name), text).unwrap();
+        }
+        self.run("ExecStop");
+        self.run("ExecStartPost");
+        let called = fs::read_to_string(self.0.path().join("called")).unwrap();
+        called.lines().filter(|l| l.starts_with(word)).map(ToOwned::to_owned).collect()
+    }
+}
+
+/// Programs would write to the empty directory below.
+#[test]
+fn a_restart_of_a_ublk_unit_mounts_again_and_a_stop_does_not() {
+    let ublk = Ublk::new();
+    let mounted = "/srv/data\n/srv/more\n";
+    let start = "start --no-block /srv/data /srv/more";
+    assert_eq!(ublk.calls("restart", mounted, "stop "), ["stop /srv/data /srv/more"]);
+    assert_eq!(ublk.calls("restart", mounted, "start "), [start]);
+    assert_eq!(ublk.calls("restart", "", "start "), [""; 0]);
+    assert_eq!(ublk.calls("stop", mounted, "start "), [""; 0]);
+    assert_eq!(ublk.calls("restart", mounted, "-rno "), ["-rno TARGET /dev/ublkb3"; 2]);
+    // A restart that did not come to its start is forgotten by the next stop.
+    ublk.run("ExecStop");
+    assert!(ublk.0.path().join("mounts").exists());
+    assert_eq!(ublk.calls("stop", mounted, "start "), [""; 0]);
+    assert!(!ublk.0.path().join("mounts").exists());
+}
 
 #[test]
 fn systemd_finds_no_fault_with_the_units() {

@@ -179,6 +179,11 @@ pub(super) fn restore(root: &Path, name: &str) -> Result<(), AdoptError> {
     change(root, |l| l.strip_prefix(&prefix).map(ToOwned::to_owned)).map(|_| ())
 }
 
+/// Whether the file has this line.
+pub(super) fn has_line(root: &Path, line: &str) -> Result<bool, AdoptError> {
+    Ok(read(root)?.lines().any(|l| l == line))
+}
+
 /// The new text on its way: a name that a release knows.
 fn part_of(target: &Path) -> PathBuf {
     target.with_extension("seekless-part")
@@ -320,6 +325,7 @@ mod tests {
         assert!(lines_at(&root, Path::new("/srv/data")).unwrap().is_empty());
         assert_ne!(fs::read_to_string(&fstab).unwrap(), text);
         assert!(disable(&root, "disk", &line).is_err(), "the line is off");
+        assert!(!has_line(&root, &line).unwrap());
         // The only name that a power cut may leave.
         let part = root.join("etc/fstab.seekless-part");
         fs::create_dir(&part).unwrap();
@@ -330,6 +336,7 @@ mod tests {
         assert_eq!(lines_of(&root, &disk).unwrap(), []);
         restore(&root, "disk").unwrap();
         assert_eq!(fs::read_to_string(&fstab).unwrap(), text);
+        assert!(has_line(&root, &line).unwrap());
         assert!(!part.exists());
         // The kernel's names mean other disks there.
         let names = |line: &str| {

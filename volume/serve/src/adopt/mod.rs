@@ -104,6 +104,8 @@ pub struct Adoption {
     place: String,
     /// Each file to write, and its text.
     texts: Vec<(PathBuf, String)>,
+    /// Files that the units name, and that the system below the root does not have.
+    lacks: Vec<PathBuf>,
     /// From the first look to the last step.
     _alone: Alone,
 }
@@ -124,6 +126,7 @@ pub fn plan(options: &AdoptOptions) -> Result<Adoption, AdoptError> {
         let by = format!("is adopted already, as {}; `seekless release {0}` ends that", known.name);
         return Err(refused(&options.backing, by));
     }
+    area::unused(&backing)?;
     let entry = line_of(options, &backing)?;
     let (area, is_device) = place_of(options, &backing)?;
     let area = if is_device { lasting(&options.area, &area)? } else { area };
@@ -135,10 +138,9 @@ pub fn plan(options: &AdoptOptions) -> Result<Adoption, AdoptError> {
     for option in &options.serve {
         units::check_path(Path::new(option))?;
     }
-    let mount = mount_of(options, entry.as_ref(), [&served, &area, &options.program])?;
-    if let Some(mount) = &mount {
-        check_free(options, entry.as_ref(), mount, systemd.runs)?;
-    }
+    let top = absolute(&options.root)?;
+    let needed = [&served, &area, &options.program].map(|path| units::seen(&top, path));
+    let mount = mount_of(options, entry.as_ref(), &needed, systemd.runs)?;
     let mut record = Record {
         schema: record::SCHEMA.to_owned(),
         name,
@@ -147,6 +149,7 @@ pub fn plan(options: &AdoptOptions) -> Result<Adoption, AdoptError> {
         area_is_device: is_device,
         mount,
         fstab: entry.map(|e| e.line),
+        root: Some(top.clone()),
         ..Record::default()
     };
     // Another system's kernel is not known.
@@ -154,7 +157,10 @@ pub fn plan(options: &AdoptOptions) -> Result<Adoption, AdoptError> {
         record.ublk = ublk::free_number(&Record::ublk_numbers(&options.root)?);
     }
     record.area_dir = record.area.parent().filter(|dir| !dir.exists()).map(ToOwned::to_owned);
-    let texts = units::texts(&record, &options.program, &options.serve);
+    let [backing, area, program] = needed;
+    let lacks = lacking(&top, &record, &program);
+    let there = Record { backing, area, ..record.clone() };
+    let texts = units::texts(&there, &program, &options.serve);
     record.makes(&options.root, &texts)?;
     let disk = words(&options.backing, &opened)?;
     let place = match (size, is_device) {
@@ -163,7 +169,16 @@ pub fn plan(options: &AdoptOptions) -> Result<Adoption, AdoptError> {
         (Some(Share::Percent(percent)), _) => format!("a new file, {percent}% of the disk"),
         (None, _) => "a new file".to_owned(),
     };
-    Ok(Adoption { record, size, systemd, disk, place, texts, _alone: alone })
+    Ok(Adoption { record, size, systemd, disk, place, texts, lacks, _alone: alone })
+}
+
+/// Files that the units name, and that the system below this root does not have. The area is made
+/// later.
+fn lacking(top: &Path, record: &Record, program: &Path) -> Vec<PathBuf> {
+    let files = [record.backing.as_path(), record.area.as_path()].into_iter();
+    let outside = files.filter(|path| !path.starts_with("/dev") && !path.starts_with(top));
+    let program = Some(program).filter(|path| !units::below(top, path).exists());
+    outside.chain(program).map(Path::to_owned).collect()
 }
 
 /// The line of /etc/fstab that mounts the disk, if any.
@@ -195,7 +210,8 @@ fn lasting(given: &Path, device: &Path) -> Result<PathBuf, AdoptError> {
 fn mount_of(
     options: &AdoptOptions,
     entry: Option<&fstab::Entry>,
-    needed: [&PathBuf; 3],
+    needed: &[PathBuf; 3],
+    systemd_runs: bool,
 ) -> Result<Option<units::Mounted>, AdoptError> {
     needed.iter().try_for_each(|path| units::check_path(path))?;
     let dir = match (&options.mount, entry) {
@@ -209,6 +225,7 @@ fn mount_of(
     };
     let mount = units::Mounted::at(&dir, entry)?;
     needed.iter().try_for_each(|path| units::check_needed(path, &mount))?;
+    check_free(options, entry, &mount, systemd_runs)?;
     Ok(Some(mount))
 }
 
@@ -236,7 +253,7 @@ fn check_free(
 }
 
 impl Adoption {
-    /// The steps to come, in five lines.
+    /// The steps to come, in five lines; in a sixth, the files that another system lacks.
     #[must_use]
     pub fn explain(&self) -> String {
         let Record { name, backing, area, mount, fstab, .. } = &self.record;
@@ -252,13 +269,22 @@ impl Adoption {
                 format!("it at {} ({}){instead}", m.dir.display(), m.unit)
             },
         );
-        format!(
+        let mut text = format!(
             "disk    {}\narea    {}, {}\nserves  {backing} as /run/seekless/{name}/device, now and after each start ({unit})\nmounts  {mounts}\nundo    `seekless release {name}`; adoption itself changes no byte of the disk",
             self.disk,
             area.display(),
             self.place,
             unit = units::device_unit(&self.record).trim_end_matches(".service"),
-        )
+        );
+        if !self.lacks.is_empty() {
+            let lacks: Vec<String> = self.lacks.iter().map(|p| p.display().to_string()).collect();
+            let _ = write!(
+                text,
+                "\nlacks   {}: the units name these files, and that system does not have them",
+                lacks.join(", ")
+            );
+        }
+        text
     }
 
     /// Each file with its text, and each command, for a reader.
@@ -287,7 +313,7 @@ impl Adoption {
         match self.steps() {
             Ok(remaining) => Ok(remaining),
             Err(cause) => match undo(&self.record, &self.systemd) {
-                Ok(()) => Err(cause),
+                Ok(_) => Err(cause),
                 Err(undoing) => Err(AdoptError::NotUndone {
                     cause: Box::new(cause),
                     undoing: Box::new(undoing),
@@ -350,23 +376,34 @@ pub fn plan_release(what: &Path, root: &Path) -> Result<String, AdoptError> {
     Ok(text)
 }
 
+/// A disk whose adoption has ended.
+#[derive(Debug)]
+pub struct Released {
+    /// The disk.
+    pub disk: PathBuf,
+    /// Changes of others that the release found, and things that it left.
+    pub notes: Vec<String>,
+}
+
 /// Ends the adoption of this disk, or with this name: stops the units, writes all data home,
-/// removes the area and the units, and restores /etc/fstab. Returns the disk.
-pub fn release(what: &Path, root: &Path) -> Result<PathBuf, AdoptError> {
+/// removes the area and the units, and restores /etc/fstab.
+pub fn release(what: &Path, root: &Path) -> Result<Released, AdoptError> {
     let systemd = Systemd::of(root)?;
     let _alone = Alone::at(root)?;
     if let Some((record, _)) = Record::begun(root, what) {
         record.end(root)?;
-        return Ok(record.backing);
+        return Ok(Released { disk: record.backing, notes: Vec::new() });
     }
     let record = Record::named(root, what)?;
-    undo(&record, &systemd)?;
-    Ok(record.backing)
+    let notes = undo(&record, &systemd)?;
+    Ok(Released { disk: record.backing, notes })
 }
 
-/// Undoes all of an adoption that was done. Nothing is removed before all data is at home.
-fn undo(record: &Record, systemd: &Systemd) -> Result<(), AdoptError> {
+/// Undoes all of an adoption that was done. Nothing is removed before all data is at home. Returns
+/// notes for the user.
+fn undo(record: &Record, systemd: &Systemd) -> Result<Vec<String>, AdoptError> {
     let root = &systemd.root;
+    let mut notes = Vec::new();
     if systemd.runs {
         systemd.stop(record)?;
     }
@@ -375,20 +412,34 @@ fn undo(record: &Record, systemd: &Systemd) -> Result<(), AdoptError> {
     }
     record.remove_units(root)?;
     // systemd leaves it when the server stops; it goes with the next start of the machine anyway.
-    let _ = std::fs::remove_dir(systemd.at(&units::run_of(&record.name)));
-    if record.fstab.is_some() {
+    let run = systemd.at(&units::run_of(&record.name));
+    // A restart that failed has left the file.
+    let _ = std::fs::remove_file(run.join("mounts"));
+    let _ = std::fs::remove_dir(run);
+    if let Some(line) = &record.fstab {
         fstab::restore(root, &record.name)?;
+        if !fstab::has_line(root, line)? {
+            notes.push(format!(
+                "the line '{line}' is not in /etc/fstab: somebody has changed or removed the line that adoption switched off"
+            ));
+        }
     }
     if record.is_area_made(root) {
         if record.area_is_device {
             record.area_goes(root)?;
         }
         record.remove_area()?;
+    } else if record.has_area().unwrap_or(false) {
+        notes.push(format!(
+            "{} stays: it may be the area of this adoption, which was interrupted; if nothing else uses it, remove it",
+            record.area.display()
+        ));
     }
     if systemd.runs {
         systemd.reload()?;
     }
-    record.end(root)
+    record.end(root)?;
+    Ok(notes)
 }
 
 /// Writes all data home, and ends a server that is left. If `area_goes`, an earlier release has done

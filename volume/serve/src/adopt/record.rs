@@ -22,7 +22,7 @@ const MADE: &str = ".area-made";
 /// half an area, which nobody can read.
 const GOES: &str = ".area-goes";
 
-/// All that an adoption makes. Paths are those of the running system, without `--root`.
+/// All that an adoption makes. The paths of units, links and folders are without `--root`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
     pub(super) schema: String,
@@ -44,6 +44,10 @@ pub(super) struct Record {
     pub(super) dirs: Vec<PathBuf>,
     /// The folder of the area, if it did not exist; not below `--root`.
     pub(super) area_dir: Option<PathBuf>,
+    /// The root of the system at its adoption. Disk, area and folder of the area have their paths of
+    /// that time.
+    #[serde(default)]
+    pub(super) root: Option<PathBuf>,
 }
 
 impl Record {
@@ -196,7 +200,7 @@ impl Record {
         let name = what.to_str().filter(|name| units::check_name(name).is_ok())?;
         let path = Self::path(root, name);
         let part = part_of(&path);
-        let record = Self::read(&part).ok().filter(|r| r.name == name && !path.exists())?;
+        let record = Self::read(root, &part).ok().filter(|r| r.name == name && !path.exists())?;
         Some((record, part))
     }
 
@@ -227,7 +231,7 @@ impl Record {
         let mut paths: Vec<PathBuf> =
             paths.filter(|p| p.to_str().is_some_and(|p| p.ends_with(ENDING))).collect();
         paths.sort();
-        paths.iter().map(|path| Self::read(path)).collect()
+        paths.iter().map(|path| Self::read(root, path)).collect()
     }
 
     /// The numbers of the block devices of all adoptions.
@@ -235,7 +239,7 @@ impl Record {
         Ok(Self::all(root)?.into_iter().filter_map(|r| r.ublk).collect())
     }
 
-    fn read(path: &Path) -> Result<Self, AdoptError> {
+    fn read(root: &Path, path: &Path) -> Result<Self, AdoptError> {
         let text = fs::read_to_string(path).map_err(file(path, "read it"))?;
         let record: Self = serde_json::from_str(&text)
             .map_err(|e| refused(path, format!("is no record of an adoption: {e}")))?;
@@ -243,7 +247,23 @@ impl Record {
             let why = format!("has the schema '{}', expected {SCHEMA}", record.schema);
             return Err(refused(path, why));
         }
-        Ok(record)
+        Ok(record.moved_to(root))
+    }
+
+    /// The record with the paths of now: its system had another root at the adoption, if that system
+    /// did not run then, or does not run now.
+    fn moved_to(mut self, root: &Path) -> Self {
+        let Some(old) = self.root.take() else { return self };
+        let new = root.canonicalize().unwrap_or_else(|_| root.to_owned());
+        let moved = |path: &Path| match path.strip_prefix(&old) {
+            Ok(rest) if !path.starts_with("/dev") => new.join(rest),
+            _ => path.to_owned(),
+        };
+        self.backing = moved(&self.backing);
+        self.area = moved(&self.area);
+        self.area_dir = self.area_dir.as_deref().map(moved);
+        self.root = Some(new);
+        self
     }
 
     /// The record with this name or of this disk, if any.
@@ -393,6 +413,32 @@ mod tests {
             assert!(!record.has_area().unwrap());
             record.remove_area().unwrap();
         }
+    }
+
+    #[test]
+    fn files_are_found_below_the_root_that_their_system_has_now() {
+        let here = std::env::temp_dir().canonicalize().unwrap();
+        let record = Record {
+            backing: "/dev/disk/by-id/a".into(),
+            area: here.join("var/a.area"),
+            area_dir: Some(here.join("var")),
+            root: Some(here.clone()),
+            ..Record::default()
+        };
+        assert_eq!(record.clone().moved_to(&here), record);
+        // The system runs now.
+        let runs = record.clone().moved_to(Path::new("/"));
+        assert_eq!(runs.backing, record.backing);
+        assert_eq!(
+            (runs.area.as_path(), runs.area_dir.as_deref()),
+            (Path::new("/var/a.area"), Some(Path::new("/var")))
+        );
+        assert_eq!(runs.moved_to(&here), record);
+        // Files of the system that runs the program.
+        let outside = Record { area: "/srv/a.area".into(), area_dir: None, ..record };
+        assert_eq!(outside.clone().moved_to(Path::new("/")).area, outside.area);
+        let unknown = Record { root: None, ..outside };
+        assert_eq!(unknown.clone().moved_to(Path::new("/")), unknown);
     }
 
     #[test]

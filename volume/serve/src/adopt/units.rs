@@ -24,6 +24,8 @@ const AREA: &str = "--area-dir ${STATE_DIRECTORY}";
 /// An adopted volume has its own place for the area; systemd would leave this folder behind.
 const STATE: &str = "StateDirectory=seekless/%i\nStateDirectoryMode=0700\n";
 const NEEDS: &str = "RequiresMountsFor=/var/lib/seekless /run/seekless";
+/// The command after the one that runs when the server of a ublk device has started.
+const RELOAD: &str = "ExecReload=";
 /// The mount of the server's file; systemd escapes a `-` in the name of a disk.
 const SERVED: &str = "run-seekless-%i-disk.mount";
 /// Longest name of an adoption: it is part of file names and of a unit's name.
@@ -32,6 +34,11 @@ const NAME_MOST: usize = 64;
 /// A path of the system below another root.
 pub(super) fn below(root: &Path, path: &Path) -> PathBuf {
     root.join(path.strip_prefix("/").unwrap_or(path))
+}
+
+/// A path of this system as the system below this root sees it. The root has no links.
+pub(super) fn seen(root: &Path, path: &Path) -> PathBuf {
+    path.strip_prefix(root).map_or_else(|_| path.to_owned(), |rest| Path::new("/").join(rest))
 }
 
 /// Where the served disk is mounted, and by which unit.
@@ -212,7 +219,8 @@ pub(super) fn texts(record: &Record, program: &Path, serve: &[String]) -> Vec<(P
             .replace(NEEDS, &needs(record, program))
     };
     let made = if record.ublk.is_some() {
-        vec![(device_unit(record), server(UBLK_UNIT))]
+        let text = server(UBLK_UNIT).replace(RELOAD, &format!("{}{RELOAD}", tried_again(record)));
+        vec![(device_unit(record), text)]
     } else {
         let served = format!("{}.mount", escaped(&run_of(name).join("disk")));
         vec![
@@ -225,6 +233,17 @@ pub(super) fn texts(record: &Record, program: &Path, serve: &[String]) -> Vec<(P
     let units = units.map(|(unit, text)| (Path::new(UNITS).join(unit), format!("{by}{text}")));
     let settings = (PathBuf::from(format!("/etc/seekless/{name}.conf")), settings);
     [settings].into_iter().chain(units).collect()
+}
+
+/// The command that mounts after a start of the server, if the mount has failed: systemd tries the
+/// mount after the first start of the server alone, even if this start fails.
+fn tried_again(record: &Record) -> String {
+    record.mount.as_ref().map_or_else(String::new, |mount| {
+        let dir = mount.dir.display();
+        format!(
+            "ExecStartPost=-/bin/sh -c 'if systemctl -q is-failed {dir}; then systemctl start --no-block {dir}; fi'\n"
+        )
+    })
 }
 
 /// The mount above the device: it stops before the device and the server do. A ublk device outlives
@@ -390,6 +409,7 @@ mod tests {
                 assert_eq!(unit.matches(part).count(), 1, "{part}");
             }
         }
+        assert_eq!(UBLK_UNIT.matches(RELOAD).count(), 1);
         for unit in [FILE_UNIT, LOOP_UNIT] {
             assert_eq!(unit.matches(SERVED).count(), 1);
         }
@@ -479,6 +499,10 @@ mod tests {
         let mounts =
             "RequiresMountsFor=/var/lib/seekless /run/seekless /usr/bin/seekless /var/sdb1.area";
         assert!(server.iter().any(|l| l == mounts), "{server:?}");
+        let again = "ExecStartPost=-/bin/sh -c 'if systemctl -q is-failed /srv/data; then systemctl start --no-block /srv/data; fi'";
+        assert_eq!(server.iter().filter(|l| *l == again).count(), 1, "{server:?}");
+        let bare = Record { mount: None, ..record.clone() };
+        assert!(!said(&bare, unit).iter().any(|l| l.contains("is-failed")));
         let starts = "ExecStart=@/usr/bin/seekless @seekless serve ${BACKING} --ublk ${UBLK} --area ${AREA} $OPTIONS";
         assert!(server.iter().any(|l| l == starts), "{server:?}");
         assert!(!server.iter().any(|l| l.contains("STATE_DIRECTORY") || l.contains("StateDir")));
