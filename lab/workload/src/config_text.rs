@@ -20,7 +20,7 @@ pub struct TextError {
     pub what: String,
 }
 
-pub(crate) fn at(file: &str, text: &str, offset: usize, what: impl Into<String>) -> TextError {
+fn at(file: &str, text: &str, offset: usize, what: impl Into<String>) -> TextError {
     let mut offset = offset.min(text.len());
     while !text.is_char_boundary(offset) {
         offset -= 1;
@@ -47,6 +47,11 @@ impl ConfigText<'_> {
         at(self.file, self.text, offset, what)
     }
 
+    /// The same as a result.
+    pub(crate) fn refuse<T>(self, offset: usize, what: impl Into<String>) -> Result<T, TextError> {
+        Err(self.error(offset, what))
+    }
+
     /// The value of a field, which must be in this range.
     pub(crate) fn within<T: PartialOrd + Display>(
         self,
@@ -60,7 +65,7 @@ impl ConfigText<'_> {
         }
         let (low, high) = allowed.into_inner();
         let what = format!("{field} = {value} is out of range; allowed: {low} to {high}");
-        Err(self.error(offset, what))
+        self.refuse(offset, what)
     }
 
     /// The same for an optional field.
@@ -92,7 +97,7 @@ impl ConfigText<'_> {
             } else {
                 continue;
             };
-            return Err(self.error(offset, what));
+            return self.refuse(offset, what);
         }
         Ok(())
     }

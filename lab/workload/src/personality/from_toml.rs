@@ -177,16 +177,16 @@ impl Personality {
             flows.push(reader.flow(flow)?);
         }
         if reader.sets.is_empty() || flows.is_empty() {
-            return Err(reader
+            return reader
                 .text
-                .error(0, "a personality needs at least one [[set]] and one [[flow]]"));
+                .refuse(0, "a personality needs at least one [[set]] and one [[flow]]");
         }
         if let Some((_, offset)) = reader.posts.iter().find(|(gate, _)| reader.gates[*gate].1 == 0)
         {
-            return Err(reader.text.error(
+            return reader.text.refuse(
                 *offset,
                 "no step waits at this gate, so threads that post to it would wait forever",
-            ));
+            );
         }
         let rate = raw.rate.map(|r| reader.text.within("rate", r, 0.001..=1e9)).transpose()?;
         let mut personality = Self {
@@ -203,7 +203,7 @@ impl Personality {
         }
         match variant {
             Some(name) if !personality.name.ends_with(&format!(":{name}")) => {
-                Err(reader.text.error(0, format!("has no [[variant]] '{name}'")))
+                reader.text.refuse(0, format!("has no [[variant]] '{name}'"))
             }
             _ => Ok(personality),
         }
@@ -221,12 +221,12 @@ impl Reader<'_> {
         let (offset, name) = (raw.name.span().start, raw.name.into_inner());
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if name.is_empty() || !name.chars().all(plain) || name.starts_with('.') {
-            return Err(self
+            return self
                 .text
-                .error(offset, format!("set '{name}': a name is letters, digits, - and _")));
+                .refuse(offset, format!("set '{name}': a name is letters, digits, - and _"));
         }
         if self.sets.iter().any(|s| s.name == name) {
-            return Err(self.text.error(offset, format!("there are two sets '{name}'")));
+            return self.text.refuse(offset, format!("there are two sets '{name}'"));
         }
         let mean = raw.size.get_ref().0;
         let size = match raw.shape {
@@ -254,14 +254,14 @@ impl Reader<'_> {
         let (mut steps, mut offsets) = (Vec::new(), Vec::new());
         self.steps(raw.steps, &mut steps, &mut offsets, 0)?;
         if steps.is_empty() {
-            return Err(self.text.error(offset, format!("flow '{}' has no steps", raw.name)));
+            return self.text.refuse(offset, format!("flow '{}' has no steps", raw.name));
         }
         let flow = Flow { name: raw.name, threads, steps };
         if let Some((step, fd)) = flow.unopened() {
             let what = format!(
                 "no step of this flow opens descriptor {fd}; open or create it, or name a set"
             );
-            return Err(self.text.error(offsets[step], what));
+            return self.text.refuse(offsets[step], what);
         }
         Ok(flow)
     }
@@ -279,23 +279,19 @@ impl Reader<'_> {
             let times = step.times.as_ref().map_or(1, |t| *t.get_ref());
             if times == 0 {
                 let offset = step.times.map_or(offset, |t| t.span().start);
-                return Err(self
-                    .text
-                    .error(offset, "times = 0 is out of range; allowed: 1 and more"));
+                return self.text.refuse(offset, "times = 0 is out of range; allowed: 1 and more");
             }
             if let (Word::Repeat, Some(inner)) = (step.op, step.steps.take()) {
                 if depth >= 4 {
-                    return Err(self
+                    return self
                         .text
-                        .error(offset, "repeat is nested too deep; allowed: 4 levels"));
+                        .refuse(offset, "repeat is nested too deep; allowed: 4 levels");
                 }
                 let (mut more, mut places) = (Vec::new(), Vec::new());
                 self.steps(inner, &mut more, &mut places, depth + 1)?;
                 for _ in 0..times {
                     if steps.len() + more.len() > STEPS_MAX {
-                        return Err(self
-                            .text
-                            .error(offset, format!("more than {STEPS_MAX} steps")));
+                        return self.text.refuse(offset, format!("more than {STEPS_MAX} steps"));
                     }
                     steps.extend_from_slice(&more);
                     offsets.extend_from_slice(&places);
@@ -306,7 +302,7 @@ impl Reader<'_> {
             let act = self.act(step, offset)?;
             self.steps += 1;
             if self.steps > STEPS_MAX {
-                return Err(self.text.error(offset, format!("more than {STEPS_MAX} steps")));
+                return self.text.refuse(offset, format!("more than {STEPS_MAX} steps"));
             }
             steps.push(FlowStep {
                 name: name.unwrap_or_else(|| act.word().to_owned()),
@@ -344,30 +340,30 @@ impl Reader<'_> {
         let set = s.set.as_ref().map(|n| self.find_set(n)).transpose()?;
         let fd = s.fd.take().map(|f| self.text.within("fd", f, 0..=FDS as u64 - 1)).transpose()?;
         if s.io.is_some() && set.is_none() && fd.is_none() {
-            return Err(self.text.error(offset, "this operation needs 'fd', 'set' or both"));
+            return self.text.refuse(offset, "this operation needs 'fd', 'set' or both");
         }
         let io = match &s.io {
             None => 0,
             Some(io) if (1..=IO_MAX).contains(&io.get_ref().0) => io.get_ref().0,
             Some(io) => {
                 let what = format!("io is out of range; allowed: 1 byte to {IO_MAX}");
-                return Err(self.text.error(io.span().start, what));
+                return self.text.refuse(io.span().start, what);
             }
         };
         let (fd, yes) = (fd.unwrap_or(0) as usize, |b: Option<bool>| b.unwrap_or(false));
         let slot = FileSlot { fd, set, rotate: yes(s.rotate) };
         if slot.rotate && slot.set.is_none() {
-            return Err(self
+            return self
                 .text
-                .error(offset, "'rotate' needs a 'set'; it uses the files of the set in turn"));
+                .refuse(offset, "'rotate' needs a 'set'; it uses the files of the set in turn");
         }
         let set = set.unwrap_or(0);
         let (random, direct) = (yes(s.random), yes(s.direct));
         if direct && (!random || io % 512 != 0) {
-            return Err(self.text.error(
+            return self.text.refuse(
                 offset,
                 "'direct' needs 'random' and an io that is a multiple of 512 bytes",
-            ));
+            );
         }
         let posts = self.text.within_or("posts", s.posts.take(), 1, 1..=1 << 40)?;
         Ok(match s.op {
@@ -384,7 +380,7 @@ impl Reader<'_> {
             Word::Write => {
                 let (sync, background) = (yes(s.sync), yes(s.background));
                 if background && !random {
-                    return Err(self.text.error(offset, "'background' needs 'random'"));
+                    return self.text.refuse(offset, "'background' needs 'random'");
                 }
                 StepAction::Write { slot, io, random, direct, sync, background }
             }
@@ -405,7 +401,7 @@ impl Reader<'_> {
                 Some(t) => StepAction::Think {
                     seconds: self.text.within("seconds", t, 0.0..=SECONDS_MAX)?,
                 },
-                None => return Err(self.text.error(offset, "this operation needs 'seconds'")),
+                None => return self.text.refuse(offset, "this operation needs 'seconds'"),
             },
             Word::Burn => StepAction::Burn { loops: s.loops.unwrap_or(0) },
             Word::Wait => {
@@ -421,7 +417,7 @@ impl Reader<'_> {
                 StepAction::Post { gate, posts }
             }
             Word::Pace => StepAction::Pace { by: s.by.unwrap_or(PaceUnit::Turns) },
-            _ => return Err(self.text.error(offset, "this operation needs 'steps'")),
+            _ => return self.text.refuse(offset, "this operation needs 'steps'"),
         })
     }
 
@@ -457,9 +453,9 @@ impl Reader<'_> {
             let set = p.sets.iter_mut().find(|s| s.name == *name.get_ref());
             let set = set.ok_or_else(|| missing(&name, "set"))?;
             if files == 0 || files > FILES_MAX {
-                return Err(self
+                return self
                     .text
-                    .error(name.span().start, format!("allowed: 1 to {FILES_MAX} files")));
+                    .refuse(name.span().start, format!("allowed: 1 to {FILES_MAX} files"));
             }
             if is_it {
                 set.files = files;
@@ -476,9 +472,9 @@ impl Reader<'_> {
             let flow = p.flows.iter_mut().find(|f| f.name == *name.get_ref());
             let flow = flow.ok_or_else(|| missing(&name, "flow"))?;
             if !(1..=THREADS_MAX).contains(&u64::from(threads)) {
-                return Err(self
+                return self
                     .text
-                    .error(name.span().start, format!("allowed: 1 to {THREADS_MAX} threads")));
+                    .refuse(name.span().start, format!("allowed: 1 to {THREADS_MAX} threads"));
             }
             if is_it {
                 flow.threads = threads;

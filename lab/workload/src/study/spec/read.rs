@@ -96,10 +96,10 @@ impl StudySpec {
         let least_runs = place.within_or("least_runs", raw.least_runs, 5, 1..=1000)?;
         let most_runs = place.within_or("most_runs", raw.most_runs, least_runs.max(5), 1..=1000)?;
         if most_runs < least_runs {
-            return Err(place.error(
+            return place.refuse(
                 0,
                 format!("most_runs = {most_runs} is less than least_runs = {least_runs}"),
-            ));
+            );
         }
         let mut kinds = FsTable::built_in()?;
         kinds.add(raw.filesystem);
@@ -138,12 +138,12 @@ impl StudySpec {
         }
         spec.multiply(&systems);
         if spec.cells.is_empty() {
-            return Err(place.error(0, "the matrix is empty: a study has at least one [[device]], [[workload]] and [[system]]"));
+            return place.refuse(0, "the matrix is empty: a study has at least one [[device]], [[workload]] and [[system]]");
         }
         let mut ids: Vec<_> = spec.cells.iter().map(Cell::id).collect();
         ids.sort();
         if let Some(twice) = ids.windows(2).find(|w| w[0] == w[1]) {
-            return Err(place.error(0, format!("'{}' is in the matrix twice", twice[0])));
+            return place.refuse(0, format!("'{}' is in the matrix twice", twice[0]));
         }
         Ok(spec)
     }
@@ -206,10 +206,10 @@ impl Reader<'_> {
         let known: Vec<_> = workloads.iter().map(|w| w.name.as_str()).collect();
         match names.iter().find(|n| !known.contains(&n.get_ref().as_str())) {
             None => Ok(Some(names.iter().map(|n| n.get_ref().clone()).collect())),
-            Some(bad) => Err(self.0.error(
+            Some(bad) => self.0.refuse(
                 bad.span().start,
                 format!("there is no workload '{}'; allowed: {}", bad.get_ref(), known.join(", ")),
-            )),
+            ),
         }
     }
 
@@ -217,10 +217,10 @@ impl Reader<'_> {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
         let text = name.get_ref();
         if text.is_empty() || !text.chars().all(plain) || text.starts_with('.') {
-            return Err(self.0.error(
+            return self.0.refuse(
                 name.span().start,
                 format!("'{text}': a name is letters, digits, -, _ and :"),
-            ));
+            );
         }
         Ok(text.clone())
     }
@@ -233,9 +233,7 @@ impl Reader<'_> {
         let (offset, raw) = (raw.span().start, raw.into_inner());
         let name = self.name(&raw.name)?;
         if others.iter().any(|d| d.name == name) {
-            return Err(self
-                .0
-                .error(raw.name.span().start, format!("there are two devices '{name}'")));
+            return self.0.refuse(raw.name.span().start, format!("there are two devices '{name}'"));
         }
         self.check_fields(offset, &raw)?;
         let bytes = self.bytes("size", raw.size, 1 << 20)?.unwrap_or(0);
@@ -292,9 +290,9 @@ impl Reader<'_> {
         };
         let offset = raw.personality.span().start;
         if others.iter().any(|w| w.name == name) {
-            return Err(self
+            return self
                 .0
-                .error(offset, format!("there are two workloads '{name}'; give one a 'name'")));
+                .refuse(offset, format!("there are two workloads '{name}'; give one a 'name'"));
         }
         let mut rates = Vec::new();
         for rate in raw.rates {
@@ -335,7 +333,7 @@ impl Reader<'_> {
                                 "{name} has no option '{bad}'; allowed: {}, several with + between",
                                 known.join(", ")
                             );
-                            Err(self.0.error(text.span().start, what))
+                            self.0.refuse(text.span().start, what)
                         }
                     }
                 })
