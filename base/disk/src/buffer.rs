@@ -16,7 +16,7 @@ use crate::spec::{ControllerSpec, ReadAhead, WriteBack, ZeroLatency};
 /// Times for a command after a read, and for a command after a write.
 type AfterReadOrWrite = [Duration; 2];
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Buffer {
     /// For a read, and for a write.
     bus_sector: AfterReadOrWrite,
@@ -134,13 +134,7 @@ impl Buffer {
             write_segments: spec.write_segments as usize,
             reads_hit_writes: spec.reads_hit_writes,
             segments: vec![Segment::default(); spec.segments as usize],
-            uses: 0,
-            after_write: false,
-            written: 0,
-            free_at: SimTime(0),
-            writing: Vec::new(),
-            ahead: None,
-            whole: None,
+            ..Self::default()
         }
     }
 

@@ -171,12 +171,7 @@ impl Study<'_> {
             run,
             seed: self.spec.seed.wrapping_add(u64::from(run)),
             started_unix_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs()),
-            driver: String::new(),
-            mount_options: String::new(),
-            filled: None,
-            outcome: None,
-            energy: Vec::new(),
-            error: None,
+            ..RunRecord::default()
         };
         let result = self.measure(cell, &mut record);
         self.ledger.undo_all()?;
