@@ -121,6 +121,9 @@ fn listed(names: &[String]) -> String {
     }
 }
 
+/// The result of a parser.
+pub(crate) type Parsed<T> = Result<T, BadRecord>;
+
 /// A bad record, as reported by a parser. The reader adds file and position.
 #[derive(Debug)]
 pub(crate) struct BadRecord {

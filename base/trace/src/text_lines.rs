@@ -1,7 +1,7 @@
 //! The common part of all text formats: the loop over lines, and numbers parsed from bytes with
 //! checked arithmetic.
 
-use crate::error::BadRecord;
+use crate::error::{BadRecord, Parsed};
 use crate::input::{Input, Line};
 use crate::reader::{Parse, read_error};
 use crate::reader_context::{RawRequest, ReaderContext};
@@ -28,11 +28,7 @@ impl<'a> ParsedLine<'a> {
 
 pub(crate) trait LineFormat: Send {
     /// Parses `line`. It has no line end and is not blank.
-    fn line<'a>(
-        &mut self,
-        line: &'a [u8],
-        cx: &mut ReaderContext,
-    ) -> Result<ParsedLine<'a>, BadRecord>;
+    fn line<'a>(&mut self, line: &'a [u8], cx: &mut ReaderContext) -> Parsed<ParsedLine<'a>>;
 }
 
 /// A text format whose lines do not depend on each other: its parser, and its columns for errors.
@@ -42,11 +38,7 @@ impl<F> LineFormat for Stateless<F>
 where
     F: for<'a> Fn(&'a [u8], &mut ReaderContext) -> Option<ParsedLine<'a>> + Send,
 {
-    fn line<'a>(
-        &mut self,
-        line: &'a [u8],
-        cx: &mut ReaderContext,
-    ) -> Result<ParsedLine<'a>, BadRecord> {
+    fn line<'a>(&mut self, line: &'a [u8], cx: &mut ReaderContext) -> Parsed<ParsedLine<'a>> {
         (self.0)(line, cx).ok_or(BadRecord::new(self.1))
     }
 }

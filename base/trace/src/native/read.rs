@@ -24,7 +24,7 @@ use super::{
     COLUMNS, Col, Column, ColumnType, FLAGS, KEY_DAYS, KEY_FORMAT, KEY_LOST, KEY_PROCESSES,
     KEY_SCHEMA, KEY_SERVICE, KEY_TIMES, SCHEMA, Values,
 };
-use crate::error::{BadRecord, quote};
+use crate::error::{BadRecord, Parsed, quote};
 use crate::input::Cursor;
 use crate::reader::{Info, Parse};
 use crate::reader_context::{Process, RawRequest, ReaderContext};
@@ -270,11 +270,7 @@ impl StoreReader {
         }
     }
 
-    fn record(
-        &mut self,
-        cx: &mut ReaderContext,
-        place: TracePosition,
-    ) -> Result<Option<Record>, BadRecord> {
+    fn record(&mut self, cx: &mut ReaderContext, place: TracePosition) -> Parsed<Option<Record>> {
         let row = self.take();
         let op = self.text(&row, Col::Op);
         let Some(&(op, _)) = Op::NAMES.iter().find(|(_, name)| name.as_bytes() == op) else {
@@ -335,12 +331,12 @@ struct Row {
 }
 
 impl Row {
-    fn unsigned(&self, col: Col) -> Result<Option<u64>, BadRecord> {
+    fn unsigned(&self, col: Col) -> Parsed<Option<u64>> {
         let Some(v) = self.ints[col as usize] else { return Ok(None) };
         u64::try_from(v).map(Some).map_err(|_| negative(col, v))
     }
 
-    fn small(&self, col: Col) -> Result<Option<u32>, BadRecord> {
+    fn small(&self, col: Col) -> Parsed<Option<u32>> {
         let Some(v) = self.ints[col as usize] else { return Ok(None) };
         u32::try_from(v).map(Some).map_err(|_| negative(col, v))
     }

@@ -3,7 +3,7 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::error::BadRecord;
+use crate::error::{BadRecord, Parsed};
 
 /// Maximum number of descriptors and of processes; a trace with more is hostile.
 const MAX: usize = 1 << 20;
@@ -41,14 +41,14 @@ impl Tables {
     }
 
     /// A process without known descriptors.
-    pub(super) fn begin(&mut self, pid: u32) -> Result<(), BadRecord> {
+    pub(super) fn begin(&mut self, pid: u32) -> Parsed<()> {
         let table = self.new_table(Table::default())?;
         self.assign(pid, table);
         Ok(())
     }
 
     /// Gives `child` its parent's descriptors: a copy, or the same table.
-    pub(super) fn fork(&mut self, parent: u32, child: u32, share: bool) -> Result<(), BadRecord> {
+    pub(super) fn fork(&mut self, parent: u32, child: u32, share: bool) -> Parsed<()> {
         let Some(&table) = self.of_pid.get(&parent) else { return self.begin(child) };
         let table = if share {
             table
@@ -81,7 +81,7 @@ impl Tables {
         }
     }
 
-    fn new_table(&mut self, table: Table) -> Result<u32, BadRecord> {
+    fn new_table(&mut self, table: Table) -> Parsed<u32> {
         if let Some(free) = self.free_tables.pop() {
             self.tables[free as usize] = table;
             return Ok(free);
@@ -135,13 +135,7 @@ impl Tables {
     }
 
     /// Makes a descriptor refer to `file`.
-    pub(super) fn open(
-        &mut self,
-        pid: u32,
-        fd: u32,
-        file: u32,
-        append: bool,
-    ) -> Result<(), BadRecord> {
+    pub(super) fn open(&mut self, pid: u32, fd: u32, file: u32, append: bool) -> Parsed<()> {
         let new = Open { file, at: 0, append, refs: 0 };
         let open = match self.free.pop() {
             Some(free) => {
@@ -157,7 +151,7 @@ impl Tables {
     }
 
     /// Makes `to` refer to the same open file as `from`.
-    pub(super) fn duplicate(&mut self, pid: u32, from: u32, to: u32) -> Result<(), BadRecord> {
+    pub(super) fn duplicate(&mut self, pid: u32, from: u32, to: u32) -> Parsed<()> {
         let open = self.table(pid).and_then(|t| t.fds.get(&from).copied());
         match open {
             Some(open) if from != to => self.set(pid, to, open),
@@ -169,7 +163,7 @@ impl Tables {
         }
     }
 
-    fn set(&mut self, pid: u32, fd: u32, open: u32) -> Result<(), BadRecord> {
+    fn set(&mut self, pid: u32, fd: u32, open: u32) -> Parsed<()> {
         self.open[open as usize].refs += 1;
         let full = self.fds >= MAX;
         let Some(table) = self.table(pid) else { return Ok(()) };
