@@ -20,6 +20,9 @@ pub struct TextError {
     pub what: String,
 }
 
+/// What is read from a text.
+pub(crate) type Parsed<T> = Result<T, TextError>;
+
 fn at(file: &str, text: &str, offset: usize, what: impl Into<String>) -> TextError {
     let mut offset = offset.min(text.len());
     while !text.is_char_boundary(offset) {
@@ -48,7 +51,7 @@ impl ConfigText<'_> {
     }
 
     /// The same as a result.
-    pub(crate) fn refuse<T>(self, offset: usize, what: impl Into<String>) -> Result<T, TextError> {
+    pub(crate) fn refuse<T>(self, offset: usize, what: impl Into<String>) -> Parsed<T> {
         Err(self.error(offset, what))
     }
 
@@ -58,7 +61,7 @@ impl ConfigText<'_> {
         field: &str,
         value: Spanned<T>,
         allowed: RangeInclusive<T>,
-    ) -> Result<T, TextError> {
+    ) -> Parsed<T> {
         let (offset, value) = (value.span().start, value.into_inner());
         if allowed.contains(&value) {
             return Ok(value);
@@ -75,7 +78,7 @@ impl ConfigText<'_> {
         value: Option<Spanned<T>>,
         default: T,
         allowed: RangeInclusive<T>,
-    ) -> Result<T, TextError> {
+    ) -> Parsed<T> {
         value.map_or(Ok(default), |value| self.within(field, value, allowed))
     }
 
@@ -87,7 +90,7 @@ impl ConfigText<'_> {
         given: &[(&str, bool)],
         (must, may): (&[&str], &[&str]),
         common: &str,
-    ) -> Result<(), TextError> {
+    ) -> Parsed<()> {
         let all = || must.iter().chain(may).copied().collect::<Vec<_>>().join(", ");
         for (field, is_given) in given {
             let what = if *is_given && !must.contains(field) && !may.contains(field) {
@@ -104,7 +107,7 @@ impl ConfigText<'_> {
 }
 
 /// Parses TOML; errors give the position. `field` can add the name of the field.
-pub(crate) fn toml<T: de::DeserializeOwned>(file: &str, text: &str) -> Result<T, TextError> {
+pub(crate) fn toml<T: de::DeserializeOwned>(file: &str, text: &str) -> Parsed<T> {
     toml::from_str(text).map_err(|e| {
         let offset = e.span().map_or(0, |s| s.start);
         at(file, text, offset, e.message().replace('\n', " "))

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::config_text::{self, ConfigText, TextError};
+use crate::config_text::{self, ConfigText, Parsed, TextError};
 
 pub(crate) const BUILT_IN: &str = include_str!("../../filesystems.toml");
 
@@ -69,7 +69,7 @@ impl FsTable {
         Self::toml("filesystems.toml", BUILT_IN)
     }
 
-    pub(crate) fn toml(file: &str, text: &str) -> Result<Self, TextError> {
+    pub(crate) fn toml(file: &str, text: &str) -> Parsed<Self> {
         let table: Self = config_text::toml(file, text)?;
         for kind in &table.filesystem {
             if kind.make.is_empty() || !kind.make.iter().any(|a| a == "{device}") {

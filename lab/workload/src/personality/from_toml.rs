@@ -8,7 +8,7 @@ use toml::Spanned;
 use super::{
     FDS, FileSetSpec, FileSlot, Flow, FlowStep, PaceUnit, Personality, SizeSpec, StepAction,
 };
-use crate::config_text::{self, Amount, ConfigText, TextError};
+use crate::config_text::{self, Amount, ConfigText, Parsed};
 
 /// Upper limits; a larger value is probably a mistake.
 pub(crate) const FILES_MAX: u64 = 100_000_000;
@@ -150,16 +150,12 @@ struct Reader<'a> {
 
 impl Personality {
     /// Parses a personality without a variant; see [`crate::preset`] for variants.
-    pub(crate) fn toml(file: &str, text: &str) -> Result<Self, TextError> {
+    pub(crate) fn toml(file: &str, text: &str) -> Parsed<Self> {
         Self::toml_variant(file, text, None)
     }
 
     /// Parses one of the variants in the file.
-    pub(crate) fn toml_variant(
-        file: &str,
-        text: &str,
-        variant: Option<&str>,
-    ) -> Result<Self, TextError> {
+    pub(crate) fn toml_variant(file: &str, text: &str, variant: Option<&str>) -> Parsed<Self> {
         let raw: Raw = config_text::toml(file, text)?;
         let mut reader = Reader {
             text: ConfigText { file, text },
@@ -210,14 +206,14 @@ impl Personality {
     }
 
     /// The names of the variants in a file, with their descriptions.
-    pub(crate) fn variants(file: &str, text: &str) -> Result<Vec<(String, String)>, TextError> {
+    pub(crate) fn variants(file: &str, text: &str) -> Parsed<Vec<(String, String)>> {
         let raw: Raw = config_text::toml(file, text)?;
         Ok(raw.variant.into_iter().map(|v| (v.name, v.about)).collect())
     }
 }
 
 impl Reader<'_> {
-    fn set(&self, raw: RawSet) -> Result<FileSetSpec, TextError> {
+    fn set(&self, raw: RawSet) -> Parsed<FileSetSpec> {
         let (offset, name) = (raw.name.span().start, raw.name.into_inner());
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if name.is_empty() || !name.chars().all(plain) || name.starts_with('.') {
@@ -248,7 +244,7 @@ impl Reader<'_> {
         })
     }
 
-    fn flow(&mut self, raw: RawFlow) -> Result<Flow, TextError> {
+    fn flow(&mut self, raw: RawFlow) -> Parsed<Flow> {
         let offset = raw.threads.span().start;
         let threads = self.text.within("threads", raw.threads, 1..=THREADS_MAX)? as u32;
         let (mut steps, mut offsets) = (Vec::new(), Vec::new());
@@ -272,7 +268,7 @@ impl Reader<'_> {
         steps: &mut Vec<FlowStep>,
         offsets: &mut Vec<usize>,
         depth: usize,
-    ) -> Result<(), TextError> {
+    ) -> Parsed<()> {
         for step in raw {
             let (offset, mut step) = (step.span().start, step.into_inner());
             self.allowed(&step, offset)?;
@@ -315,7 +311,7 @@ impl Reader<'_> {
     }
 
     /// Checks that the fields fit the operation.
-    fn allowed(&self, step: &RawStep, offset: usize) -> Result<(), TextError> {
+    fn allowed(&self, step: &RawStep, offset: usize) -> Parsed<()> {
         let given = [
             ("set", step.set.is_some()),
             ("fd", step.fd.is_some()),
@@ -336,7 +332,7 @@ impl Reader<'_> {
         self.text.check_fields(offset, "this operation", &given, step.op.fields(), "name, times")
     }
 
-    fn act(&mut self, mut s: RawStep, offset: usize) -> Result<StepAction, TextError> {
+    fn act(&mut self, mut s: RawStep, offset: usize) -> Parsed<StepAction> {
         let set = s.set.as_ref().map(|n| self.find_set(n)).transpose()?;
         let fd = s.fd.take().map(|f| self.text.within("fd", f, 0..=FDS as u64 - 1)).transpose()?;
         if s.io.is_some() && set.is_none() && fd.is_none() {
@@ -390,12 +386,7 @@ impl Reader<'_> {
     }
 
     /// An operation without a file: thinking, computing, gates and rates.
-    fn other_operation(
-        &mut self,
-        s: RawStep,
-        posts: u64,
-        offset: usize,
-    ) -> Result<StepAction, TextError> {
+    fn other_operation(&mut self, s: RawStep, posts: u64, offset: usize) -> Parsed<StepAction> {
         Ok(match s.op {
             Word::Think => match s.seconds {
                 Some(t) => StepAction::Think {
@@ -421,7 +412,7 @@ impl Reader<'_> {
         })
     }
 
-    fn find_set(&self, name: &Spanned<String>) -> Result<usize, TextError> {
+    fn find_set(&self, name: &Spanned<String>) -> Parsed<usize> {
         let found = self.sets.iter().position(|s| s.name == *name.get_ref());
         found.ok_or_else(|| {
             let all: Vec<_> = self.sets.iter().map(|s| s.name.as_str()).collect();
@@ -439,12 +430,7 @@ impl Reader<'_> {
         })
     }
 
-    fn apply(
-        &self,
-        p: &mut Personality,
-        v: RawVariant,
-        wanted: Option<&str>,
-    ) -> Result<(), TextError> {
+    fn apply(&self, p: &mut Personality, v: RawVariant, wanted: Option<&str>) -> Parsed<()> {
         let is_it = wanted == Some(v.name.as_str());
         let missing = |name: &Spanned<String>, what: &str| {
             self.text.error(name.span().start, format!("there is no {what} '{}'", name.get_ref()))

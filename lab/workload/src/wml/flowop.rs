@@ -1,7 +1,7 @@
 //! Flowops: the operations of a thread in Filebench's language.
 
 use super::parser::{Attribute, Parser};
-use crate::config_text::TextError;
+use crate::config_text::Parsed;
 use crate::personality::read_limits::{IO_MAX, SECONDS_MAX};
 use crate::personality::{FDS, FileSlot, FlowStep, PaceUnit, StepAction};
 
@@ -30,7 +30,7 @@ struct FlowopValues {
 
 impl Parser<'_> {
     /// Parses a flowop after its keyword.
-    pub(super) fn flowop(&mut self) -> Result<FlowStep, TextError> {
+    pub(super) fn flowop(&mut self) -> Parsed<FlowStep> {
         let (kind, offset) = self.plain("the kind of flowop")?;
         let mut o = FlowopValues { times: 1, ..FlowopValues::default() };
         let mut name = String::new();
@@ -67,7 +67,7 @@ impl Parser<'_> {
     }
 
     /// The index of the file set that an attribute names.
-    fn find_set(&self, a: &Attribute) -> Result<usize, TextError> {
+    fn find_set(&self, a: &Attribute) -> Parsed<usize> {
         let wanted = self.word(a)?;
         let found = self.sets.iter().position(|s| s.name == wanted);
         found.ok_or_else(|| {
@@ -84,7 +84,7 @@ impl Parser<'_> {
         name: &str,
         o: FlowopValues,
         offset: usize,
-    ) -> Result<StepAction, TextError> {
+    ) -> Parsed<StepAction> {
         if o.direct && (!o.random || o.io.is_some_and(|io| io % 512 != 0)) {
             return self.refuse(
                 offset,
@@ -103,7 +103,7 @@ impl Parser<'_> {
         kind: &str,
         o: &FlowopValues,
         offset: usize,
-    ) -> Result<Option<StepAction>, TextError> {
+    ) -> Parsed<Option<StepAction>> {
         let set = || o.set.ok_or_else(|| self.error(offset, format!("{kind} needs 'filesetname'")));
         let io = || o.io.ok_or_else(|| self.error(offset, format!("{kind} needs 'iosize'")));
         let (fd, random, direct, sync) = (o.fd, o.random, o.direct, o.sync);
@@ -141,7 +141,7 @@ impl Parser<'_> {
         name: &str,
         o: FlowopValues,
         offset: usize,
-    ) -> Result<StepAction, TextError> {
+    ) -> Parsed<StepAction> {
         let value = || o.value.ok_or_else(|| self.error(offset, format!("{kind} needs 'value'")));
         Ok(match kind {
             "aiowait" => StepAction::Await,

@@ -1,6 +1,6 @@
 //! The lexer of Filebench's language: its words, with their positions.
 
-use crate::config_text::{ConfigText, TextError};
+use crate::config_text::{ConfigText, Parsed};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -22,7 +22,7 @@ pub(super) struct Word {
 }
 
 /// Splits a text into words.
-pub(super) fn words(source: ConfigText<'_>) -> Result<Vec<Word>, TextError> {
+pub(super) fn words(source: ConfigText<'_>) -> Parsed<Vec<Word>> {
     let mut words = Vec::new();
     let mut rest = source.text.char_indices().peekable();
     let plain = |c: char| !c.is_whitespace() && !"=,{}():;\"#$".contains(c);

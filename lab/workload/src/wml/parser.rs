@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::lexer::{Kind, Word, words};
-use crate::config_text::{Amount, ConfigText, TextError};
+use crate::config_text::{Amount, ConfigText, Parsed, TextError};
 use crate::personality::read_limits::{FILES_MAX, STEPS_MAX, THREADS_MAX};
 use crate::personality::{FileSetSpec, Flow, Personality, SizeSpec};
 
@@ -47,7 +47,7 @@ const SET_ATTRIBUTES: &str = "name, path, entries, size, dirwidth, dirgamma, pre
 
 impl Personality {
     /// Parses a workload in Filebench's language, as far as its shipped personalities use it.
-    pub(crate) fn wml(file: &str, text: &str) -> Result<Self, TextError> {
+    pub(crate) fn wml(file: &str, text: &str) -> Parsed<Self> {
         let source = ConfigText { file, text };
         let mut parser = Parser {
             source,
@@ -88,17 +88,12 @@ impl Parser<'_> {
         self.source.error(offset, what)
     }
 
-    pub(super) fn refuse<T>(&self, offset: usize, what: impl Into<String>) -> Result<T, TextError> {
+    pub(super) fn refuse<T>(&self, offset: usize, what: impl Into<String>) -> Parsed<T> {
         self.source.refuse(offset, what)
     }
 
     /// Refuses an attribute. `thing` has the attributes `all`.
-    pub(super) fn no_attribute<T>(
-        &self,
-        a: &Attribute,
-        thing: &str,
-        all: &str,
-    ) -> Result<T, TextError> {
+    pub(super) fn no_attribute<T>(&self, a: &Attribute, thing: &str, all: &str) -> Parsed<T> {
         self.refuse(a.at, format!("{thing} has no attribute '{}'; allowed: {all}", a.name))
     }
 
@@ -129,7 +124,7 @@ impl Parser<'_> {
         }
     }
 
-    pub(super) fn plain(&mut self, what: &str) -> Result<(String, usize), TextError> {
+    pub(super) fn plain(&mut self, what: &str) -> Parsed<(String, usize)> {
         let word = self.take();
         match word.kind {
             Kind::Plain(text) => Ok((text, word.at)),
@@ -137,7 +132,7 @@ impl Parser<'_> {
         }
     }
 
-    fn sign(&mut self, sign: char) -> Result<(), TextError> {
+    fn sign(&mut self, sign: char) -> Parsed<()> {
         let word = self.take();
         if word.kind == Kind::Sign(sign) {
             return Ok(());
@@ -151,7 +146,7 @@ impl Parser<'_> {
         is_it
     }
 
-    fn all(&mut self) -> Result<(), TextError> {
+    fn all(&mut self) -> Parsed<()> {
         loop {
             self.ends();
             if self.over() {
@@ -187,7 +182,7 @@ impl Parser<'_> {
     }
 
     /// `$name = value`, or a command that sets a mode.
-    fn set(&mut self) -> Result<(), TextError> {
+    fn set(&mut self) -> Parsed<()> {
         let word = self.take();
         let Kind::Variable(name) = word.kind else {
             if word.kind == Kind::Plain("mode".to_owned()) {
@@ -202,7 +197,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn value(&mut self) -> Result<Value, TextError> {
+    fn value(&mut self) -> Parsed<Value> {
         let word = self.take();
         match word.kind {
             Kind::Plain(text) if text == "cvar" || text == "randvar" => self.random(word.at),
@@ -217,7 +212,7 @@ impl Parser<'_> {
 
     /// `(type=cvar-gamma,parameters=mean:16384;gamma:1.5)`, or randvar's
     /// `(type=gamma,mean=..,gamma=..)`.
-    fn random(&mut self, offset: usize) -> Result<Value, TextError> {
+    fn random(&mut self, offset: usize) -> Parsed<Value> {
         self.sign('(')?;
         let (mut kind, mut mean, mut shape) = (String::new(), None, 1.5);
         loop {
@@ -270,7 +265,7 @@ impl Parser<'_> {
     }
 
     /// `name=value, name, ...` to the end of the line or to a brace; a line can end after a comma.
-    pub(super) fn attributes(&mut self) -> Result<Vec<Attribute>, TextError> {
+    pub(super) fn attributes(&mut self) -> Parsed<Vec<Attribute>> {
         let mut all = Vec::new();
         loop {
             if !matches!(self.peek().kind, Kind::Plain(_)) || self.over() {
@@ -286,7 +281,7 @@ impl Parser<'_> {
         }
     }
 
-    fn number_of(&self, value: &Value, offset: usize) -> Result<f64, TextError> {
+    fn number_of(&self, value: &Value, offset: usize) -> Parsed<f64> {
         match value {
             Value::Text(text) => {
                 let number = text.parse::<f64>().ok().filter(|n| n.is_finite() && *n >= 0.0);
@@ -298,11 +293,11 @@ impl Parser<'_> {
         }
     }
 
-    pub(super) fn number(&self, a: &Attribute) -> Result<f64, TextError> {
+    pub(super) fn number(&self, a: &Attribute) -> Parsed<f64> {
         self.number_of(&a.value, a.at)
     }
 
-    pub(super) fn whole(&self, a: &Attribute, low: u64, high: u64) -> Result<u64, TextError> {
+    pub(super) fn whole(&self, a: &Attribute, low: u64, high: u64) -> Parsed<u64> {
         let n = self.number(a)?;
         if n >= low as f64 && n <= high as f64 {
             return Ok(n as u64);
@@ -310,7 +305,7 @@ impl Parser<'_> {
         self.refuse(a.at, format!("{} = {n} is out of range; allowed: {low} to {high}", a.name))
     }
 
-    pub(super) fn truth(&self, a: &Attribute) -> Result<bool, TextError> {
+    pub(super) fn truth(&self, a: &Attribute) -> Parsed<bool> {
         match &a.value {
             Value::Yes => Ok(true),
             Value::Text(t) => match t.as_str() {
@@ -322,14 +317,14 @@ impl Parser<'_> {
         }
     }
 
-    pub(super) fn word(&self, a: &Attribute) -> Result<String, TextError> {
+    pub(super) fn word(&self, a: &Attribute) -> Parsed<String> {
         match &a.value {
             Value::Text(text) => Ok(text.clone()),
             _ => self.refuse(a.at, format!("{} needs '=' and a name", a.name)),
         }
     }
 
-    fn define(&mut self) -> Result<(), TextError> {
+    fn define(&mut self) -> Parsed<()> {
         let (what, offset) = self.plain("'fileset', 'file' or 'process'")?;
         match what.as_str() {
             "fileset" | "file" => self.fileset(offset, what == "file"),
@@ -341,7 +336,7 @@ impl Parser<'_> {
         }
     }
 
-    fn fileset(&mut self, offset: usize, single: bool) -> Result<(), TextError> {
+    fn fileset(&mut self, offset: usize, single: bool) -> Parsed<()> {
         let mut set = FileSetSpec {
             name: String::new(),
             files: if single { 1 } else { 0 },
@@ -394,7 +389,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn process(&mut self) -> Result<(), TextError> {
+    fn process(&mut self) -> Parsed<()> {
         let (mut instances, mut name) = (1, String::new());
         for a in self.attributes()? {
             match a.name.as_str() {
@@ -413,7 +408,7 @@ impl Parser<'_> {
     }
 
     /// Takes the next keyword of a block and returns its position; `None` at the end of the block.
-    fn next_in_block(&mut self, keyword: &str) -> Result<Option<usize>, TextError> {
+    fn next_in_block(&mut self, keyword: &str) -> Parsed<Option<usize>> {
         self.ends();
         if self.accept('}') {
             return Ok(None);
@@ -425,7 +420,7 @@ impl Parser<'_> {
         self.refuse(offset, format!("expected '{keyword}' or '}}', found '{word}'"))
     }
 
-    fn thread(&mut self, processes: u64, process: &str) -> Result<(), TextError> {
+    fn thread(&mut self, processes: u64, process: &str) -> Parsed<()> {
         let begin = self.peek().at;
         let (mut instances, mut name) = (1, process.to_owned());
         for a in self.attributes()? {

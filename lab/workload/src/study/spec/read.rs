@@ -5,7 +5,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::{Cell, Combine, DeviceKind, DeviceSpec, StudySpec, WorkloadSpec};
-use crate::config_text::{self, Amount, ConfigText, TextError};
+use crate::config_text::{self, Amount, ConfigText, Parsed, TextError};
 use crate::host::{FsKind, FsTable};
 
 #[derive(Deserialize)]
@@ -186,7 +186,7 @@ impl Reader<'_> {
         field: &str,
         value: Option<Spanned<Amount>>,
         least: u64,
-    ) -> Result<Option<u64>, TextError> {
+    ) -> Parsed<Option<u64>> {
         let Some(value) = value else { return Ok(None) };
         let (offset, bytes) = (value.span().start, value.into_inner().0);
         let what = || format!("{field} is out of range; allowed: {} MiB to 64 TiB", least >> 20);
@@ -201,7 +201,7 @@ impl Reader<'_> {
         &self,
         names: Option<&[Spanned<String>]>,
         workloads: &[WorkloadSpec],
-    ) -> Result<Option<Vec<String>>, TextError> {
+    ) -> Parsed<Option<Vec<String>>> {
         let Some(names) = names else { return Ok(None) };
         let known: Vec<_> = workloads.iter().map(|w| w.name.as_str()).collect();
         match names.iter().find(|n| !known.contains(&n.get_ref().as_str())) {
@@ -213,7 +213,7 @@ impl Reader<'_> {
         }
     }
 
-    fn name(&self, name: &Spanned<String>) -> Result<String, TextError> {
+    fn name(&self, name: &Spanned<String>) -> Parsed<String> {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
         let text = name.get_ref();
         if text.is_empty() || !text.chars().all(plain) || text.starts_with('.') {
@@ -225,11 +225,7 @@ impl Reader<'_> {
         Ok(text.clone())
     }
 
-    fn device(
-        &self,
-        raw: Spanned<RawDevice>,
-        others: &[DeviceSpec],
-    ) -> Result<DeviceSpec, TextError> {
+    fn device(&self, raw: Spanned<RawDevice>, others: &[DeviceSpec]) -> Parsed<DeviceSpec> {
         let (offset, raw) = (raw.span().start, raw.into_inner());
         let name = self.name(&raw.name)?;
         if others.iter().any(|d| d.name == name) {
@@ -251,7 +247,7 @@ impl Reader<'_> {
     }
 
     /// Refuses missing fields, and fields of other kinds of device.
-    fn check_fields(&self, offset: usize, raw: &RawDevice) -> Result<(), TextError> {
+    fn check_fields(&self, offset: usize, raw: &RawDevice) -> Parsed<()> {
         let given = [
             ("size", raw.size.is_some()),
             ("direct_io", raw.direct_io.is_some()),
@@ -271,11 +267,7 @@ impl Reader<'_> {
         self.0.check_fields(offset, "this kind of device", &given, fields, "name, kind")
     }
 
-    fn workload(
-        &self,
-        raw: RawWorkload,
-        others: &[WorkloadSpec],
-    ) -> Result<WorkloadSpec, TextError> {
+    fn workload(&self, raw: RawWorkload, others: &[WorkloadSpec]) -> Parsed<WorkloadSpec> {
         let name = match &raw.name {
             Some(name) => self.name(name)?,
             None => {
@@ -307,21 +299,15 @@ impl Reader<'_> {
         })
     }
 
-    fn systems(
-        &self,
-        raw: RawSystem,
-        combine: Combine,
-        kinds: &FsTable,
-    ) -> Result<Vec<Cell>, TextError> {
+    fn systems(&self, raw: RawSystem, combine: Combine, kinds: &FsTable) -> Parsed<Vec<Cell>> {
         let name = raw.filesystem.get_ref();
         let kind = kinds.get(name).ok_or_else(|| {
             let known: Vec<_> = kinds.filesystem.iter().map(|k| k.name.as_str()).collect();
             let what = format!("there is no file system '{name}'; allowed: {}, or one of your own as [[filesystem]]", known.join(", "));
             self.0.error(raw.filesystem.span().start, what)
         })?;
-        let options =
-            |given: &[Spanned<String>], known: Vec<&str>| -> Result<Vec<Vec<String>>, TextError> {
-                given
+        let options = |given: &[Spanned<String>], known: Vec<&str>| -> Parsed<Vec<Vec<String>>> {
+            given
                 .iter()
                 .map(|text| {
                     let names: Vec<String> =
@@ -338,7 +324,7 @@ impl Reader<'_> {
                     }
                 })
                 .collect()
-            };
+        };
         let format = options(&raw.format, kind.format.keys().map(String::as_str).collect())?;
         let mount = options(&raw.mount, kind.mount.keys().map(String::as_str).collect())?;
         let cell = |format: &[String], mount: &[String]| Cell {
