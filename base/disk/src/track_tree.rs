@@ -7,7 +7,7 @@
 use crate::geometry::{PlatterPosition, Run, WIDTH_BITS};
 use crate::rotation::REVOLUTION;
 use crate::spec::{TreeEntry, TreeSpec};
-use crate::spec_check::{CYLINDERS_MAX, RangeError, fault};
+use crate::spec_check::{CYLINDERS_MAX, Checked, fault};
 
 /// Maximum number of bands, and of node instances, in an expanded tree.
 const BANDS_MAX: usize = 1 << 20;
@@ -75,7 +75,7 @@ struct NodeInstance {
 }
 
 impl TrackTree {
-    pub(crate) fn new(tree: &TreeSpec, heads: u32, capacity: u64) -> Result<Self, RangeError> {
+    pub(crate) fn new(tree: &TreeSpec, heads: u32, capacity: u64) -> Checked<Self> {
         let mut bands = Vec::new();
         let Some(root) = tree.nodes.len().checked_sub(1) else {
             return fault("geometry.tree.nodes", 0, "1 or more nodes; the last is the root");
@@ -108,7 +108,7 @@ impl TrackTree {
         Ok(this)
     }
 
-    fn find_remaps(&self, tree: &TreeSpec) -> Result<Vec<Remap>, RangeError> {
+    fn find_remaps(&self, tree: &TreeSpec) -> Checked<Vec<Remap>> {
         let find = |&[first, len, cylinder, head, sector, _]: &[u64; 6]| {
             let place = PlatterPosition {
                 zone: 0,
@@ -265,7 +265,7 @@ impl Band {
 }
 
 /// The slips of a tree: addresses rise, and each slip moves at least as far as the slips before it.
-fn slips(tree: &TreeSpec) -> Result<Vec<Slip>, RangeError> {
+fn slips(tree: &TreeSpec) -> Checked<Vec<Slip>> {
     let mut out: Vec<Slip> = Vec::new();
     let mut by = 0u64;
     for (i, &(at, count)) in tree.slips.iter().enumerate() {
@@ -293,7 +293,7 @@ fn expand(
     origin: NodeInstance,
     instances: &mut usize,
     bands: &mut Vec<Band>,
-) -> Result<(), RangeError> {
+) -> Checked {
     let path = |i: usize, field: &str| format!("geometry.tree.nodes[{node}][{i}].{field}");
     if origin.depth == DEPTH_MAX {
         let field = format!("geometry.tree.nodes[{node}]");
@@ -355,11 +355,7 @@ struct RunPosition {
 }
 
 impl RunPosition {
-    fn new(
-        e: &TreeEntry,
-        origin: &NodeInstance,
-        path: &dyn Fn(&str) -> String,
-    ) -> Result<Self, RangeError> {
+    fn new(e: &TreeEntry, origin: &NodeInstance, path: &dyn Fn(&str) -> String) -> Checked<Self> {
         let len = e.run.min(origin.covered - e.address);
         let down = if e.run_cylinders < 0 { -1 } else { 1 };
         let (cylinder, cylinder_step) = (origin.cylinder + e.cylinder, down * e.cylinders);
@@ -397,7 +393,7 @@ fn track_of(
     (i, e): (usize, &TreeEntry),
     track: u32,
     path: &dyn Fn(usize, &str) -> String,
-) -> Result<[u64; 2], RangeError> {
+) -> Checked<[u64; 2]> {
     let Some(&[low, high, spt]) = tree.tracks.get(track as usize) else {
         return fault(path(i, "track"), track, "an index into geometry.tree.tracks");
     };
@@ -415,7 +411,7 @@ fn track_of(
 fn check<'a>(
     e: &'a TreeEntry,
     path: &'a dyn Fn(usize, &str) -> String,
-) -> impl Fn(usize) -> Result<(), RangeError> + 'a {
+) -> impl Fn(usize) -> Checked + 'a {
     move |i| {
         if !(1..1 << 50).contains(&e.len) || !(1..1 << 50).contains(&e.run) || e.address >= 1 << 50
         {

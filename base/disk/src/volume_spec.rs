@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::device::Kind;
 use crate::spec::Source;
-use crate::spec_check::{CAPACITY_MAX, MOVE_MS_MAX, RangeError, between, fault, named, whole};
+use crate::spec_check::{
+    CAPACITY_MAX, Checked, MOVE_MS_MAX, RangeError, between, fault, named, whole,
+};
 use crate::volume::Operations;
 
 /// A device that serves operations in lanes, as in its catalogue entry. MB are 10^6 bytes.
@@ -257,7 +259,7 @@ impl VolumeSpec {
         Ok(())
     }
 
-    fn validate_service(&self) -> Result<(), RangeError> {
+    fn validate_service(&self) -> Checked {
         let s = &self.service;
         whole("service.lanes", s.lanes, 1, 4_096)?;
         between("service.read_ms", s.read_ms, 0.0, MOVE_MS_MAX, "ms")?;
@@ -273,7 +275,7 @@ impl VolumeSpec {
         between("service.lane_write_mb_s", s.lane_write_mb_s, 0.001, 1e6, "MB a second")
     }
 
-    fn validate_operations(&self) -> Result<(), RangeError> {
+    fn validate_operations(&self) -> Checked {
         let kib = self.operations.kib();
         whole("operations.kib", kib, 4, 1 << 20)?;
         if let OperationSpec::Merged { window_ms, streams, .. } = &self.operations {
