@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use seekless_block::{Duration, Extent, Flags, Op, Request, SimTime, StreamId};
 
 use crate::error::{BadRecord, Parsed, quote};
-use crate::{Event, Format, Malformed, OpenOptions, Record, TraceError, TracePosition};
+use crate::{Event, Format, Malformed, OpenOptions, Record, TraceError, TracePosition, Traced};
 
 /// Maximum sector number: 2^55 sectors are 2^64 bytes.
 pub(crate) const SECTOR_MAX: u64 = 1 << 55;
@@ -291,12 +291,7 @@ impl ReaderContext {
 
     /// Counts a malformed record if reading is lenient; otherwise returns an error.
     #[cold]
-    pub(crate) fn bad(
-        &mut self,
-        place: TracePosition,
-        bad: BadRecord,
-        bytes: &[u8],
-    ) -> Result<(), TraceError> {
+    pub(crate) fn bad(&mut self, place: TracePosition, bad: BadRecord, bytes: &[u8]) -> Traced<()> {
         let found = bad.found.unwrap_or_else(|| quote(bytes));
         if self.options.lenient {
             self.skipped.malformed += 1;

@@ -5,7 +5,7 @@ use crate::error::{BadRecord, Parsed};
 use crate::input::{Input, Line};
 use crate::reader::{Parse, read_error};
 use crate::reader_context::{RawRequest, ReaderContext};
-use crate::{Record, TraceError, TracePosition};
+use crate::{Record, TracePosition, Traced};
 
 #[derive(Debug)]
 pub(crate) enum ParsedLine<'a> {
@@ -56,7 +56,7 @@ impl<F> Lines<F> {
 }
 
 impl<F: LineFormat> Parse for Lines<F> {
-    fn next(&mut self, cx: &mut ReaderContext) -> Result<Option<Record>, TraceError> {
+    fn next(&mut self, cx: &mut ReaderContext) -> Traced<Option<Record>> {
         loop {
             let number = self.input.line_number() + 1;
             let place = TracePosition::Line(number);

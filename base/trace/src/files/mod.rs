@@ -17,7 +17,7 @@ use crate::error::{BadRecord, Parsed};
 use crate::input::{Input, Line};
 use crate::reader::{Info, Progress, read_error};
 use crate::reader_context::{ReaderContext, Skipped, Stream, text};
-use crate::{TraceError, TracePosition};
+use crate::{TraceError, TracePosition, Traced};
 
 /// Maximum number of files; a trace with more is refused.
 const FILES_MAX: usize = 1 << 24;
@@ -167,7 +167,7 @@ impl FileLines {
     pub(crate) fn next(
         &mut self,
         cx: &mut ReaderContext,
-    ) -> Result<Option<(RawEvent, TracePosition)>, TraceError> {
+    ) -> Traced<Option<(RawEvent, TracePosition)>> {
         loop {
             if let Some(event) = self.table.events.pop_front() {
                 return Ok(Some((event, TracePosition::Line(self.input.line_number()))));

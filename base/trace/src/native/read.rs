@@ -28,7 +28,7 @@ use crate::error::{BadRecord, Parsed, quote};
 use crate::input::Cursor;
 use crate::reader::{Info, Parse};
 use crate::reader_context::{Process, RawRequest, ReaderContext};
-use crate::{Format, Record, TraceError, TracePosition};
+use crate::{Format, Record, TraceError, TracePosition, Traced};
 
 /// Number of rows decoded at a time.
 const BATCH_ROWS: usize = 8192;
@@ -142,11 +142,7 @@ fn columns(schema: &SchemaDescriptor) -> Result<(Vec<Option<usize>>, Vec<Batch>)
 
 impl StoreReader {
     /// Opens the store. Returns the reader and the information in the store.
-    pub(crate) fn new(
-        file: Arc<File>,
-        read: Arc<AtomicU64>,
-        path: &Path,
-    ) -> Result<(Self, Info), TraceError> {
+    pub(crate) fn new(file: Arc<File>, read: Arc<AtomicU64>, path: &Path) -> Traced<(Self, Info)> {
         let fail = |what: String| TraceError::Store { path: path.to_owned(), what };
         let len = file.metadata().map_err(|e| fail(e.to_string()))?.len();
         let chunks = Chunks { file, len, read };
@@ -377,7 +373,7 @@ impl Batch {
 }
 
 impl Parse for StoreReader {
-    fn next(&mut self, cx: &mut ReaderContext) -> Result<Option<Record>, TraceError> {
+    fn next(&mut self, cx: &mut ReaderContext) -> Traced<Option<Record>> {
         loop {
             if self.row == self.rows {
                 match guarded(|| self.fill()) {
