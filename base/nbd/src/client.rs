@@ -12,6 +12,8 @@ use crate::wire::{
     REP_META_CONTEXT, REQUEST_MAGIC, TransmissionFlags, push_option, put,
 };
 
+type StepResult = Result<(usize, ClientEvent), Violation>;
+
 /// The choices of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -270,11 +272,7 @@ impl ClientSession {
         Violation { at: self.at, kind }
     }
 
-    fn greeting(
-        &mut self,
-        input: &[u8],
-        out: &mut Vec<u8>,
-    ) -> Result<(usize, ClientEvent), Violation> {
+    fn greeting(&mut self, input: &[u8], out: &mut Vec<u8>) -> StepResult {
         let mut f = Fields(input);
         let (Some(init), Some(style), Some(flags)) = (f.u64(), f.u64(), f.u16()) else {
             return Ok((0, ClientEvent::More(18)));
@@ -333,12 +331,7 @@ impl ClientSession {
         self.state = ClientState::Option(OPT_SET_META_CONTEXT);
     }
 
-    fn option_reply(
-        &mut self,
-        option: u32,
-        input: &[u8],
-        out: &mut Vec<u8>,
-    ) -> Result<(usize, ClientEvent), Violation> {
+    fn option_reply(&mut self, option: u32, input: &[u8], out: &mut Vec<u8>) -> StepResult {
         let mut f = Fields(input);
         let (Some(magic), Some(found), Some(kind), Some(len)) =
             (f.u64(), f.u32(), f.u32(), f.u32())

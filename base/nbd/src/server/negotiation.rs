@@ -1,7 +1,7 @@
 //! The handshake: the client's flags and the client's options, each with its answer. Requests are
 //! handled elsewhere.
 
-use super::{ServerEvent, ServerSession, ServerState, Tls};
+use super::{ServerEvent, ServerSession, ServerState, StepResult, Tls};
 use crate::error::{Violation, ViolationKind};
 use crate::export::Export;
 use crate::wire::{
@@ -19,7 +19,7 @@ const TLS_FIRST: Refusal = (REP_ERR_TLS_REQD, "this server requires TLS: STARTTL
 const NO_SUCH_EXPORT: Refusal = (REP_ERR_UNKNOWN, "no export of this name");
 
 impl ServerSession {
-    pub(super) fn client_flags(&mut self, input: &[u8]) -> Result<(usize, ServerEvent), Violation> {
+    pub(super) fn client_flags(&mut self, input: &[u8]) -> StepResult {
         let Some(flags) = Fields(input).u32() else {
             return Ok((0, ServerEvent::More(4)));
         };
@@ -34,11 +34,7 @@ impl ServerSession {
     }
 
     /// Parses one option, header and data, and answers it.
-    pub(super) fn option(
-        &mut self,
-        input: &[u8],
-        out: &mut Vec<u8>,
-    ) -> Result<(usize, ServerEvent), Violation> {
+    pub(super) fn option(&mut self, input: &[u8], out: &mut Vec<u8>) -> StepResult {
         let mut f = Fields(input);
         let (Some(magic), Some(option), Some(len)) = (f.u64(), f.u32(), f.u32()) else {
             return Ok((0, ServerEvent::More(OPTION_BYTES)));
