@@ -86,6 +86,7 @@ pub enum ClientEvent {
 /// The part of the protocol that comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ClientState {
+    /// The server's first bytes are expected.
     Greeting,
     /// TLS has begun.
     Encrypted,
@@ -93,30 +94,18 @@ enum ClientState {
     Option(u32),
     /// The reply to `EXPORT_NAME` is expected.
     ExportName,
+    /// A reply to a request is expected.
     Replies,
     /// `left` bytes of read data are expected; they belong at offset `at`. If `last`, the reply
     /// ends with them.
-    Data {
-        slot: usize,
-        at: u32,
-        left: u32,
-        last: bool,
-    },
+    Data { slot: usize, at: u32, left: u32, last: bool },
     /// `left` bytes of block status runs are expected.
-    Runs {
-        slot: usize,
-        left: u32,
-        last: bool,
-    },
+    Runs { slot: usize, left: u32, last: bool },
     /// `left` bytes to ignore are expected.
-    Skip {
-        slot: usize,
-        left: u32,
-        last: bool,
-    },
-    End {
-        slot: usize,
-    },
+    Skip { slot: usize, left: u32, last: bool },
+    /// All data of this reply are there.
+    End { slot: usize },
+    /// Nothing more is expected.
     Closed,
 }
 

@@ -3,8 +3,7 @@
 
 use std::collections::VecDeque;
 
-use crate::ffs::Ffs;
-use crate::ffs::Work;
+use crate::ffs::{Ffs, Work};
 use rustc_hash::{FxHashMap, FxHashSet};
 use seekless_block::{Bytes, Device as _, Duration, MemDevice, Op, SECTOR_BYTES, Sectors, SimTime};
 use seekless_store::{
@@ -307,41 +306,29 @@ impl World {
     }
 
     pub(super) fn ask(&mut self, ask: Ask, asked: StoreRequest) -> Result<(), FilesError> {
-        let now = self.now;
         let Some(eefs) = &mut self.eefs else { return Ok(()) };
         eefs.next += 1;
         eefs.asked.insert(eefs.next, asked);
         let id = RequestId(eefs.next);
-        eefs.gfs.handle(now, Input::Ask { id, ask });
-        self.pump()
+        self.feed(Input::Ask { id, ask })
     }
 
-    pub(super) fn tick_store(&mut self) -> Result<(), FilesError> {
-        let now = self.now;
+    /// Passes an input to the store, and follows the store's outputs.
+    pub(super) fn feed(&mut self, input: Input) -> Result<(), FilesError> {
         if let Some(eefs) = &mut self.eefs {
-            eefs.gfs.handle(now, Input::Tick);
+            eefs.gfs.handle(self.now, input);
         }
         self.pump()
     }
 
     pub(super) fn store_done(&mut self, io: IoId) -> Result<(), FilesError> {
-        let now = self.now;
         let Some(eefs) = &mut self.eefs else { return Ok(()) };
         let mut data = Vec::new();
         if let Some(extent) = eefs.reads.remove(&io.0) {
             data.resize(extent.bytes().0 as usize, 0);
             eefs.medium.read(extent, &mut data).map_err(seekless_store::AttachError::from)?;
         }
-        eefs.gfs.handle(now, Input::Done { io, result: Some(data) });
-        self.pump()
-    }
-
-    pub(super) fn other_done(&mut self) -> Result<(), FilesError> {
-        let now = self.now;
-        if let Some(eefs) = &mut self.eefs {
-            eefs.gfs.handle(now, Input::OtherSynced(true));
-        }
-        self.pump()
+        self.feed(Input::Done { io, result: Some(data) })
     }
 
     fn pump(&mut self) -> Result<(), FilesError> {
@@ -405,11 +392,9 @@ impl World {
             (StoreRequest::Fetch(..), Err(Fault::NoFile(_))) => {
                 return self.one_less(FileMove::Returned(Vec::new()));
             }
-            (StoreRequest::Nothing, Ok(_)) => {}
             // A file removed while a request waited for its group.
-            (_, Err(Fault::NoFile(_))) => {}
+            (_, Err(Fault::NoFile(_)) | Ok(_)) => {}
             (_, Err(fault)) => return Err(fault.into()),
-            (_, Ok(_)) => {}
         }
         Ok(())
     }

@@ -4,12 +4,11 @@
 
 use std::collections::VecDeque;
 
-use crate::ffs::{BlockContent, Work};
-use crate::ffs::{Ffs, FfsConfig};
+use crate::ffs::{BlockContent, Ffs, FfsConfig, Work};
 use rustc_hash::FxHashMap;
 use seekless_block::{Bytes, Duration, Energy, Extent, Lba, Op, SECTOR_BYTES, Sectors, SimTime};
 use seekless_disk::{Command, Completion, Disk, Drive, PowerStates, Scheduler, SpinDown};
-use seekless_store::{IoId, IoPurpose};
+use seekless_store::{Input, IoId, IoPurpose};
 use seekless_trace::{FileEvent, FileOp};
 
 use super::group_module::Eefs;
@@ -160,7 +159,7 @@ impl World {
                 self.later(work)?;
             }
             if store.is_some_and(|t| t <= self.now) {
-                self.tick_store()?;
+                self.feed(Input::Tick)?;
             }
         }
         self.now = self.now.max(until);
@@ -343,7 +342,7 @@ impl World {
             }
             Purpose::Nothing => Ok(()),
             Purpose::Store(io, _) => self.store_done(io),
-            Purpose::Other => self.other_done(),
+            Purpose::Other => self.feed(Input::OtherSynced(true)),
             Purpose::Move(step) => self.go_on_moving(step),
         }
     }
