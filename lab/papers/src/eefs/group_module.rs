@@ -14,7 +14,7 @@ use seekless_store::{
 use seekless_trace::{FileEvent, FileOp};
 
 use super::moves::{FileMove, LateWrite};
-use super::replay::{FilesError, FilesOptions, Grouping};
+use super::replay::{FilesOptions, Grouping, Simulated};
 use super::simulation::{Kind, Purpose, World, join};
 
 /// The purpose of a request to the store.
@@ -74,10 +74,7 @@ pub(super) struct Eefs {
 
 impl Eefs {
     /// An empty group store, beside a disk that sleeps after this idle time.
-    pub(super) fn new(
-        options: &FilesOptions,
-        sleeps_after: Option<Duration>,
-    ) -> Result<Self, FilesError> {
+    pub(super) fn new(options: &FilesOptions, sleeps_after: Option<Duration>) -> Simulated<Self> {
         let mut medium = MemDevice::new(Sectors(options.store.0 / SECTOR_BYTES));
         format_store(&mut medium, [1; 16], options.cluster, "simulated")?;
         let config = Config { cache: options.cache, ..Config::default() };
@@ -212,7 +209,7 @@ impl Eefs {
 
 impl World {
     /// Handles a request before the file system; true if the group store answers it.
-    pub(super) fn at_store(&mut self, event: &FileEvent) -> Result<bool, FilesError> {
+    pub(super) fn at_store(&mut self, event: &FileEvent) -> Simulated<bool> {
         let (now, file) = (self.now, u64::from(event.file));
         let Some(eefs) = &mut self.eefs else { return Ok(false) };
         if matches!(event.op, FileOp::Open | FileOp::Create) {
@@ -274,7 +271,7 @@ impl World {
         Ok(true)
     }
 
-    fn write_to_store(&mut self, event: &FileEvent, number: FileNumber) -> Result<(), FilesError> {
+    fn write_to_store(&mut self, event: &FileEvent, number: FileNumber) -> Simulated {
         let (now, file) = (self.now, u64::from(event.file));
         let Some(eefs) = &mut self.eefs else { return Ok(()) };
         let (offset, len) = (event.offset, event.len);
@@ -292,7 +289,7 @@ impl World {
     }
 
     /// Reads the likely next files while the disk turns.
-    fn read_ahead(&mut self, file: u64) -> Result<(), FilesError> {
+    fn read_ahead(&mut self, file: u64) -> Simulated {
         let Some(eefs) = &self.eefs else { return Ok(()) };
         if eefs.rest.is_none_or(|rest| rest.phase(self.now) == DiskPhase::Asleep) {
             return Ok(());
@@ -305,7 +302,7 @@ impl World {
         Ok(())
     }
 
-    pub(super) fn ask(&mut self, ask: Ask, asked: StoreRequest) -> Result<(), FilesError> {
+    pub(super) fn ask(&mut self, ask: Ask, asked: StoreRequest) -> Simulated {
         let Some(eefs) = &mut self.eefs else { return Ok(()) };
         eefs.next += 1;
         eefs.asked.insert(eefs.next, asked);
@@ -314,14 +311,14 @@ impl World {
     }
 
     /// Passes an input to the store, and follows the store's outputs.
-    pub(super) fn feed(&mut self, input: Input) -> Result<(), FilesError> {
+    pub(super) fn feed(&mut self, input: Input) -> Simulated {
         if let Some(eefs) = &mut self.eefs {
             eefs.gfs.handle(self.now, input);
         }
         self.pump()
     }
 
-    pub(super) fn store_done(&mut self, io: IoId) -> Result<(), FilesError> {
+    pub(super) fn store_done(&mut self, io: IoId) -> Simulated {
         let Some(eefs) = &mut self.eefs else { return Ok(()) };
         let mut data = Vec::new();
         if let Some(extent) = eefs.reads.remove(&io.0) {
@@ -331,7 +328,7 @@ impl World {
         self.feed(Input::Done { io, result: Some(data) })
     }
 
-    fn pump(&mut self) -> Result<(), FilesError> {
+    fn pump(&mut self) -> Simulated {
         while let Some(eefs) = &mut self.eefs
             && let Some(output) = eefs.gfs.poll()
         {
@@ -366,11 +363,7 @@ impl World {
         Ok(())
     }
 
-    fn asked_ended(
-        &mut self,
-        asked: StoreRequest,
-        result: Result<Reply, Fault>,
-    ) -> Result<(), FilesError> {
+    fn asked_ended(&mut self, asked: StoreRequest, result: Result<Reply, Fault>) -> Simulated {
         match (asked, result) {
             (StoreRequest::Client(kind, arrived), Ok(_)) => self.answered(kind, arrived),
             (StoreRequest::Write(_, arrived, ..), Ok(_)) => self.answered(Kind::Write, arrived),
@@ -400,7 +393,7 @@ impl World {
     }
 
     /// A group's files are in the store.
-    fn formed(&mut self, files: Vec<u64>, numbers: Vec<FileNumber>) -> Result<(), FilesError> {
+    fn formed(&mut self, files: Vec<u64>, numbers: Vec<FileNumber>) -> Simulated {
         let now = self.now;
         let Some(eefs) = &mut self.eefs else { return Ok(()) };
         for (file, number) in files.into_iter().zip(numbers) {
@@ -414,7 +407,7 @@ impl World {
     }
 
     /// Reads files that move back out of the store.
-    fn fetch_all(&mut self, files: Vec<u64>, then: Option<LateWrite>) -> Result<(), FilesError> {
+    fn fetch_all(&mut self, files: Vec<u64>, then: Option<LateWrite>) -> Simulated {
         let Some(eefs) = &mut self.eefs else { return Ok(()) };
         let there: Vec<(u64, FileNumber)> =
             files.into_iter().filter_map(|f| Some((f, *eefs.here.get(&f)?))).collect();
@@ -430,7 +423,7 @@ impl World {
     }
 
     /// A file that moves back was read out of the store.
-    fn fetched(&mut self, file: u64, then: Option<LateWrite>) -> Result<(), FilesError> {
+    fn fetched(&mut self, file: u64, then: Option<LateWrite>) -> Simulated {
         let (now, size) = (self.now, self.facts[file as usize].size);
         let Some(eefs) = &mut self.eefs else { return Ok(()) };
         if let Some(number) = eefs.here.remove(&file) {
