@@ -1,6 +1,8 @@
 //! The common part of all text formats: the loop over lines, and numbers parsed from bytes with
 //! checked arithmetic.
 
+use seekless_block::Op;
+
 use crate::error::{BadRecord, Parsed};
 use crate::input::{Input, Line};
 use crate::reader::{Parse, read_error};
@@ -234,6 +236,12 @@ fn exponent(s: &[u8], digits: u32) -> Option<u64> {
     let x: f64 = std::str::from_utf8(s).ok()?.parse().ok()?;
     let y = (x * 10f64.powi(digits as i32)).round();
     (0.0..9e18).contains(&y).then_some(y as u64)
+}
+
+/// The operation that one of two words stands for.
+#[inline]
+pub(crate) fn direction(word: &[u8], read: &[u8], write: &[u8]) -> Option<Op> {
+    (word == read).then_some(Op::Read).or_else(|| (word == write).then_some(Op::Write))
 }
 
 /// Sectors that contain `len` bytes at byte `offset`: start and length, rounded outward.
