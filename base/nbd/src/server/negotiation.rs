@@ -13,6 +13,7 @@ use crate::wire::{
 
 /// A refused option: the type of the reply and a message for people.
 type Refusal = (u32, &'static str);
+type Answered<T> = Result<T, Refusal>;
 
 const MALFORMED: Refusal = (REP_ERR_INVALID, "the option's data is malformed");
 const TLS_FIRST: Refusal = (REP_ERR_TLS_REQD, "this server requires TLS: STARTTLS first");
@@ -88,12 +89,7 @@ impl ServerSession {
     }
 
     /// Answers the options that have error replies.
-    fn answer(
-        &mut self,
-        option: u32,
-        data: &[u8],
-        out: &mut Vec<u8>,
-    ) -> Result<ServerEvent, Refusal> {
+    fn answer(&mut self, option: u32, data: &[u8], out: &mut Vec<u8>) -> Answered<ServerEvent> {
         match option {
             OPT_STARTTLS if self.tls == Tls::Required => {
                 if !data.is_empty() {
@@ -140,7 +136,7 @@ impl ServerSession {
         Ok(ServerEvent::Nothing)
     }
 
-    fn find(&self, name: &[u8]) -> Result<usize, Refusal> {
+    fn find(&self, name: &[u8]) -> Answered<usize> {
         self.exports.iter().position(|e| e.name.as_bytes() == name).ok_or(NO_SUCH_EXPORT)
     }
 
@@ -157,7 +153,7 @@ impl ServerSession {
     }
 
     /// Answers `INFO` and `GO`, except for the final reply.
-    fn info(&self, option: u32, data: &[u8], out: &mut Vec<u8>) -> Result<usize, Refusal> {
+    fn info(&self, option: u32, data: &[u8], out: &mut Vec<u8>) -> Answered<usize> {
         let mut f = Fields(data);
         let name = f.string().ok_or(MALFORMED)?;
         let count = f.u16().ok_or(MALFORMED)?;
@@ -180,12 +176,7 @@ impl ServerSession {
 
     /// Answers `LIST_META_CONTEXT` and `SET_META_CONTEXT`, except for the final reply. Returns the
     /// export, and whether `base:allocation` is among the answers.
-    fn contexts(
-        &self,
-        option: u32,
-        data: &[u8],
-        out: &mut Vec<u8>,
-    ) -> Result<(usize, bool), Refusal> {
+    fn contexts(&self, option: u32, data: &[u8], out: &mut Vec<u8>) -> Answered<(usize, bool)> {
         if !self.structured {
             return Err((REP_ERR_INVALID, "negotiate structured replies first"));
         }
