@@ -145,10 +145,6 @@ impl Iterator for Reader {
     }
 }
 
-pub(crate) fn read_error(
-    cx: &ReaderContext,
-    place: TracePosition,
-    source: io::Error,
-) -> TraceError {
-    TraceError::Read { path: cx.path.clone(), place, source }
+pub(crate) fn read_error(cx: &ReaderContext, place: TracePosition, error: io::Error) -> TraceError {
+    TraceError::Read { path: cx.path.clone(), place, source: error }
 }

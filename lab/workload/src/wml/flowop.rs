@@ -51,10 +51,9 @@ impl Parser<'_> {
                 "directio" => o.direct = self.truth(&a)?,
                 "workingset" => {
                     if self.number(&a)? != 0.0 {
-                        return self.refuse(
-                            a.at,
-                            "a working set smaller than the file is not known here; allowed: 0",
-                        );
+                        let what =
+                            "a working set smaller than the file is not known here; allowed: 0";
+                        return self.refuse(a.at, what);
                     }
                 }
                 "blocking" | "indexed" => {}
@@ -78,22 +77,14 @@ impl Parser<'_> {
     }
 
     /// The operation of a flowop of kind `kind`.
-    fn act(
-        &mut self,
-        kind: &str,
-        name: &str,
-        o: FlowopValues,
-        offset: usize,
-    ) -> Parsed<StepAction> {
+    fn act(&mut self, kind: &str, name: &str, o: FlowopValues, at: usize) -> Parsed<StepAction> {
         if o.direct && (!o.random || o.io.is_some_and(|io| io % 512 != 0)) {
-            return self.refuse(
-                offset,
-                "directio needs 'random' and an iosize that is a multiple of 512 bytes",
-            );
+            let what = "directio needs 'random' and an iosize that is a multiple of 512 bytes";
+            return self.refuse(at, what);
         }
-        match self.file_operation(kind, &o, offset)? {
+        match self.file_operation(kind, &o, at)? {
             Some(action) => Ok(action),
-            None => self.other_operation(kind, name, o, offset),
+            None => self.other_operation(kind, name, o, at),
         }
     }
 

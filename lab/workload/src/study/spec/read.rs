@@ -181,16 +181,11 @@ impl StudySpec {
 }
 
 impl Reader<'_> {
-    fn bytes(
-        &self,
-        field: &str,
-        value: Option<Spanned<Amount>>,
-        least: u64,
-    ) -> Parsed<Option<u64>> {
+    fn bytes(&self, field: &str, value: Option<Spanned<Amount>>, low: u64) -> Parsed<Option<u64>> {
         let Some(value) = value else { return Ok(None) };
         let (offset, bytes) = (value.span().start, value.into_inner().0);
-        let what = || format!("{field} is out of range; allowed: {} MiB to 64 TiB", least >> 20);
-        (least..=1 << 46)
+        let what = || format!("{field} is out of range; allowed: {} MiB to 64 TiB", low >> 20);
+        (low..=1 << 46)
             .contains(&bytes)
             .then_some(Some(bytes))
             .ok_or_else(|| self.0.error(offset, what()))
