@@ -173,16 +173,13 @@ impl Personality {
             flows.push(reader.flow(flow)?);
         }
         if reader.sets.is_empty() || flows.is_empty() {
-            return reader
-                .text
-                .refuse(0, "a personality needs at least one [[set]] and one [[flow]]");
+            let what = "a personality needs at least one [[set]] and one [[flow]]";
+            return reader.text.refuse(0, what);
         }
         if let Some((_, offset)) = reader.posts.iter().find(|(gate, _)| reader.gates[*gate].1 == 0)
         {
-            return reader.text.refuse(
-                *offset,
-                "no step waits at this gate, so threads that post to it would wait forever",
-            );
+            let what = "no step waits at this gate, so threads that post to it would wait forever";
+            return reader.text.refuse(*offset, what);
         }
         let rate = raw.rate.map(|r| reader.text.within("rate", r, 0.001..=1e9)).transpose()?;
         let mut personality = Self {
@@ -217,9 +214,8 @@ impl Reader<'_> {
         let (offset, name) = (raw.name.span().start, raw.name.into_inner());
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if name.is_empty() || !name.chars().all(plain) || name.starts_with('.') {
-            return self
-                .text
-                .refuse(offset, format!("set '{name}': a name is letters, digits, - and _"));
+            let what = format!("set '{name}': a name is letters, digits, - and _");
+            return self.text.refuse(offset, what);
         }
         if self.sets.iter().any(|s| s.name == name) {
             return self.text.refuse(offset, format!("there are two sets '{name}'"));
@@ -279,9 +275,8 @@ impl Reader<'_> {
             }
             if let (Word::Repeat, Some(inner)) = (step.op, step.steps.take()) {
                 if depth >= 4 {
-                    return self
-                        .text
-                        .refuse(offset, "repeat is nested too deep; allowed: 4 levels");
+                    let what = "repeat is nested too deep; allowed: 4 levels";
+                    return self.text.refuse(offset, what);
                 }
                 let (mut more, mut places) = (Vec::new(), Vec::new());
                 self.steps(inner, &mut more, &mut places, depth + 1)?;
@@ -349,17 +344,14 @@ impl Reader<'_> {
         let (fd, yes) = (fd.unwrap_or(0) as usize, |b: Option<bool>| b.unwrap_or(false));
         let slot = FileSlot { fd, set, rotate: yes(s.rotate) };
         if slot.rotate && slot.set.is_none() {
-            return self
-                .text
-                .refuse(offset, "'rotate' needs a 'set'; it uses the files of the set in turn");
+            let what = "'rotate' needs a 'set'; it uses the files of the set in turn";
+            return self.text.refuse(offset, what);
         }
         let set = set.unwrap_or(0);
         let (random, direct) = (yes(s.random), yes(s.direct));
         if direct && (!random || io % 512 != 0) {
-            return self.text.refuse(
-                offset,
-                "'direct' needs 'random' and an io that is a multiple of 512 bytes",
-            );
+            let what = "'direct' needs 'random' and an io that is a multiple of 512 bytes";
+            return self.text.refuse(offset, what);
         }
         let posts = self.text.within_or("posts", s.posts.take(), 1, 1..=1 << 40)?;
         Ok(match s.op {
@@ -439,9 +431,8 @@ impl Reader<'_> {
             let set = p.sets.iter_mut().find(|s| s.name == *name.get_ref());
             let set = set.ok_or_else(|| missing(&name, "set"))?;
             if files == 0 || files > FILES_MAX {
-                return self
-                    .text
-                    .refuse(name.span().start, format!("allowed: 1 to {FILES_MAX} files"));
+                let what = format!("allowed: 1 to {FILES_MAX} files");
+                return self.text.refuse(name.span().start, what);
             }
             if is_it {
                 set.files = files;
@@ -458,9 +449,8 @@ impl Reader<'_> {
             let flow = p.flows.iter_mut().find(|f| f.name == *name.get_ref());
             let flow = flow.ok_or_else(|| missing(&name, "flow"))?;
             if !(1..=THREADS_MAX).contains(&u64::from(threads)) {
-                return self
-                    .text
-                    .refuse(name.span().start, format!("allowed: 1 to {THREADS_MAX} threads"));
+                let what = format!("allowed: 1 to {THREADS_MAX} threads");
+                return self.text.refuse(name.span().start, what);
             }
             if is_it {
                 flow.threads = threads;

@@ -172,10 +172,8 @@ impl Parser<'_> {
                     self.skip_line();
                 }
                 other => {
-                    return self.refuse(
-                        offset,
-                        format!("'{other}' is not a known command; allowed: {COMMANDS}"),
-                    );
+                    let what = format!("'{other}' is not a known command; allowed: {COMMANDS}");
+                    return self.refuse(offset, what);
                 }
             }
         }

@@ -96,10 +96,8 @@ impl StudySpec {
         let least_runs = place.within_or("least_runs", raw.least_runs, 5, 1..=1000)?;
         let most_runs = place.within_or("most_runs", raw.most_runs, least_runs.max(5), 1..=1000)?;
         if most_runs < least_runs {
-            return place.refuse(
-                0,
-                format!("most_runs = {most_runs} is less than least_runs = {least_runs}"),
-            );
+            let what = format!("most_runs = {most_runs} is less than least_runs = {least_runs}");
+            return place.refuse(0, what);
         }
         let mut kinds = FsTable::built_in()?;
         kinds.add(raw.filesystem);
@@ -212,10 +210,8 @@ impl Reader<'_> {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
         let text = name.get_ref();
         if text.is_empty() || !text.chars().all(plain) || text.starts_with('.') {
-            return self.0.refuse(
-                name.span().start,
-                format!("'{text}': a name is letters, digits, -, _ and :"),
-            );
+            let what = format!("'{text}': a name is letters, digits, -, _ and :");
+            return self.0.refuse(name.span().start, what);
         }
         Ok(text.clone())
     }
@@ -277,9 +273,8 @@ impl Reader<'_> {
         };
         let offset = raw.personality.span().start;
         if others.iter().any(|w| w.name == name) {
-            return self
-                .0
-                .refuse(offset, format!("there are two workloads '{name}'; give one a 'name'"));
+            let what = format!("there are two workloads '{name}'; give one a 'name'");
+            return self.0.refuse(offset, what);
         }
         let mut rates = Vec::new();
         for rate in raw.rates {
