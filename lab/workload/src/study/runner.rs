@@ -244,9 +244,8 @@ impl Study<'_> {
                 let (good, said) = attempt(&command, &dir)?;
                 if !good {
                     let last = said.lines().last().unwrap_or_default();
-                    return Err(StudyError::Refused(format!(
-                        "the file system is not sound after the run: {last}"
-                    )));
+                    let why = format!("the file system is not sound after the run: {last}");
+                    return Err(StudyError::Refused(why));
                 }
             }
         }
