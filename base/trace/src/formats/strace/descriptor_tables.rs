@@ -2,6 +2,7 @@
 //! kernel, duplicated and inherited descriptors share their position.
 
 use rustc_hash::FxHashMap;
+use slab::Slab;
 
 use crate::error::{BadRecord, Parsed};
 
@@ -28,10 +29,8 @@ struct Table {
 #[derive(Debug, Default)]
 pub(super) struct Tables {
     of_pid: FxHashMap<u32, u32>,
-    tables: Vec<Table>,
-    free_tables: Vec<u32>,
-    open: Vec<Open>,
-    free: Vec<u32>,
+    tables: Slab<Table>,
+    open: Slab<Open>,
     fds: usize,
 }
 
@@ -82,15 +81,10 @@ impl Tables {
     }
 
     fn new_table(&mut self, table: Table) -> Parsed<u32> {
-        if let Some(free) = self.free_tables.pop() {
-            self.tables[free as usize] = table;
-            return Ok(free);
-        }
         if self.tables.len() >= MAX {
             return Err(BadRecord::new("at most 1,048,576 processes at once"));
         }
-        self.tables.push(table);
-        Ok(self.tables.len() as u32 - 1)
+        Ok(self.tables.insert(table) as u32)
     }
 
     fn assign(&mut self, pid: u32, table: u32) {
@@ -104,8 +98,7 @@ impl Tables {
         let t = &mut self.tables[table as usize];
         t.refs -= 1;
         if t.refs == 0 {
-            let fds = std::mem::take(t).fds;
-            self.free_tables.push(table);
+            let fds = self.tables.remove(table as usize).fds;
             self.fds -= fds.len();
             fds.into_values().for_each(|open| self.drop_open(open));
         }
@@ -136,18 +129,8 @@ impl Tables {
 
     /// Makes a descriptor refer to `file`.
     pub(super) fn open(&mut self, pid: u32, fd: u32, file: u32, append: bool) -> Parsed<()> {
-        let new = Open { file, at: 0, append, refs: 0 };
-        let open = match self.free.pop() {
-            Some(free) => {
-                self.open[free as usize] = new;
-                free
-            }
-            None => {
-                self.open.push(new);
-                self.open.len() as u32 - 1
-            }
-        };
-        self.set(pid, fd, open)
+        let open = self.open.insert(Open { file, at: 0, append, refs: 0 });
+        self.set(pid, fd, open as u32)
     }
 
     /// Makes `to` refer to the same open file as `from`.
@@ -199,7 +182,7 @@ impl Tables {
         let o = &mut self.open[open as usize];
         o.refs -= 1;
         if o.refs == 0 {
-            self.free.push(open);
+            self.open.remove(open as usize);
         }
     }
 }
