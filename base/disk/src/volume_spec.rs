@@ -5,7 +5,7 @@ use seekless_block::{Duration, Sectors, Toll};
 use serde::{Deserialize, Serialize};
 
 use crate::device::Kind;
-use crate::spec::Source;
+use crate::spec::{Source, is_default};
 use crate::spec_check::{
     CAPACITY_MAX, Checked, MOVE_MS_MAX, RangeError, between, fault, named, whole,
 };
@@ -28,7 +28,7 @@ pub struct VolumeSpec {
     /// The size of one operation.
     pub operations: OperationSpec,
     /// The limits on operations and bytes.
-    #[serde(default, skip_serializing_if = "LimitsSpec::is_empty")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub limits: LimitsSpec,
     /// Prices; absent without a provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -110,12 +110,6 @@ pub struct LimitsSpec {
     pub megabytes: Option<RateSpec>,
 }
 
-impl LimitsSpec {
-    fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
 /// A rate limit with credits: a token bucket that is full at first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -123,16 +117,11 @@ pub struct RateSpec {
     /// Sustained rate per second.
     pub per_s: f64,
     /// Number of credits that the bucket can hold; it fills at the sustained rate.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub credits: f64,
     /// Rate at which credits can be spent; absent: at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub burst_per_s: Option<f64>,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref)] // serde requires this signature
-fn is_zero(x: &f64) -> bool {
-    *x == 0.0
 }
 
 /// Prices of a device in US dollars.
