@@ -39,7 +39,7 @@ impl Mean {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Stream {
     who: Owner,
     /// Commands that are waiting or in progress.
@@ -89,16 +89,7 @@ impl Anticipation {
     /// The statistics of a stream; added if the stream is new.
     fn stream(&mut self, who: Owner) -> &mut Stream {
         let at = self.streams.iter().position(|s| s.who == who).unwrap_or_else(|| {
-            let new = Stream {
-                who,
-                open: 0,
-                place: None,
-                ended: None,
-                think: Mean::default(),
-                sectors: Mean::default(),
-                cylinders: Mean::default(),
-                used: 0,
-            };
+            let new = Stream { who, ..Stream::default() };
             if self.streams.len() < STREAMS {
                 self.streams.push(new);
                 return self.streams.len() - 1;

@@ -46,7 +46,7 @@ impl Arm {
             disk,
             queue: Queue::new(scheduler),
             host: None,
-            meter: Meter::new(),
+            meter: Meter::default(),
             running: None,
             command: Command::new(0, Op::Read, Extent::default()),
             merged: Vec::new(),

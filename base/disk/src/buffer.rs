@@ -16,7 +16,7 @@ use crate::spec::{ControllerSpec, ReadAhead, WriteBack, ZeroLatency};
 /// Times for a command after a read, and for a command after a write.
 type AfterReadOrWrite = [Duration; 2];
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Buffer {
     /// For a read, and for a write.
     bus_sector: AfterReadOrWrite,
@@ -134,13 +134,7 @@ impl Buffer {
             write_segments: spec.write_segments as usize,
             reads_hit_writes: spec.reads_hit_writes,
             segments: vec![Segment::default(); spec.segments as usize],
-            uses: 0,
-            after_write: false,
-            written: 0,
-            free_at: SimTime(0),
-            writing: Vec::new(),
-            ahead: None,
-            whole: None,
+            ..Self::default()
         }
     }
 
@@ -177,13 +171,13 @@ impl Buffer {
 
     pub(crate) fn read(
         &mut self,
-        mechanism: &mut Mechanism,
+        m: &mut Mechanism,
         at: SimTime,
         target: &Target,
         extent: Extent,
     ) -> Access {
         let mut access = Access::default();
-        self.read_on(mechanism, at, &mut access);
+        self.read_on(m, at, &mut access);
         self.take_whole(at);
         let after = usize::from(std::mem::take(&mut self.after_write));
         let (start, end) = (extent.start.0, extent.end().0);
@@ -199,18 +193,18 @@ impl Buffer {
         if let Some(ahead) = streaming {
             // The head is already reading these sectors; it continues.
             self.ahead = Some(ReadAheadRun { limit: ahead.limit.max(end), ..ahead });
-            let media_end = self.read_to(mechanism, end, &mut out);
+            let media_end = self.read_to(m, end, &mut out);
             access.transfer = media_end.since(at);
         } else if held < extent.len.0 {
             let begin = (at + self.read_miss[after]).max(self.free_at);
             let write = target.write;
             let read = PlatterRead { at, begin, extent, segment: found, held, write };
-            access = self.read_from_platter(mechanism, &read, &mut out, access);
+            access = self.read_from_platter(m, &read, &mut out, access);
         }
         if let Some(i) = found {
             self.touch(i);
             if held == extent.len.0 && (self.ahead.is_some_and(|a| a.segment == i) || self.on_hit) {
-                self.refresh(mechanism, i, at, extent);
+                self.refresh(m, i, at, extent);
             }
         }
         let mechanical = access.seek + access.rotation + access.transfer;
@@ -244,19 +238,19 @@ impl Buffer {
     /// Reads the sectors that are not in the buffer from the platter, and starts read-ahead.
     fn read_from_platter(
         &mut self,
-        mechanism: &mut Mechanism,
+        m: &mut Mechanism,
         read: &PlatterRead,
         out: &mut Outflow,
         mut access: Access,
     ) -> Access {
         let &PlatterRead { at, begin, extent, segment, held, write } = read;
         let (start, end) = (extent.start.0, extent.end().0);
-        let begin = self.stop_ahead(mechanism, begin, &mut access);
+        let begin = self.stop_ahead(m, begin, &mut access);
         let rest = Extent::span(start + held, end);
-        let target = mechanism.target(rest.start.0, rest.len.0, true, write);
-        let begin = self.settled(mechanism, at, begin, &target);
+        let target = m.target(rest.start.0, rest.len.0, true, write);
+        let begin = self.settled(m, at, begin, &target);
         let AccessPhases { seek, rotation, transfer, cylinders } =
-            mechanism.access(begin, &target, rest, &mut |from, sweep, n| {
+            m.access(begin, &target, rest, &mut |from, sweep, n| {
                 out.passed(from, sweep, n);
             });
         let media_end = begin + seek + rotation + transfer;
@@ -266,12 +260,12 @@ impl Buffer {
             let i = segment.filter(|&i| i < self.readable()).unwrap_or_else(|| self.victim(start));
             self.extend(i, end);
             self.touch(i);
-            self.go_on(mechanism, i, media_end, extent);
-            if mechanism.zero_latency != ZeroLatency::None {
+            self.go_on(m, i, media_end, extent);
+            if m.zero_latency != ZeroLatency::None {
                 self.whole = Some(WholeTrack {
                     segment: i,
-                    start: mechanism.geometry.track_start(end - 1),
-                    at: media_end.max(begin + seek + mechanism.turn.revolution()),
+                    start: m.geometry.track_start(end - 1),
+                    at: media_end.max(begin + seek + m.turn.revolution()),
                 });
             }
         }
@@ -280,14 +274,8 @@ impl Buffer {
 
     /// The time at which a movement must begin, so that the arm is on its track no earlier than
     /// `settle` after the command arrived. The movement cannot begin before `begin`.
-    fn settled(
-        &self,
-        mechanism: &Mechanism,
-        at: SimTime,
-        begin: SimTime,
-        target: &Target,
-    ) -> SimTime {
-        let there = begin + mechanism.seek_to(&target.key());
+    fn settled(&self, m: &Mechanism, at: SimTime, begin: SimTime, target: &Target) -> SimTime {
+        let there = begin + m.seek_to(&target.key());
         begin + (at + self.settle).since(there)
     }
 
@@ -304,7 +292,7 @@ impl Buffer {
     /// Serves a write that arrives at `at`. `through` forces the data to the platter.
     pub(crate) fn write(
         &mut self,
-        mechanism: &mut Mechanism,
+        m: &mut Mechanism,
         at: SimTime,
         target: &Target,
         extent: Extent,
@@ -314,7 +302,7 @@ impl Buffer {
         let after = usize::from(std::mem::replace(&mut self.after_write, true));
         let goes_on = std::mem::replace(&mut self.written, extent.end().0) == extent.start.0;
         self.writing.retain(|&end| end > at);
-        let appends = !self.writing.is_empty() && mechanism.next == extent.start;
+        let appends = !self.writing.is_empty() && m.next == extent.start;
         let back = !through
             && match self.write_back {
                 WriteBack::None => false,
@@ -332,17 +320,17 @@ impl Buffer {
         }
         let data_from = accepted + late;
         let bus_end = data_from + Duration(self.bus_sector[1].0 * extent.len.0);
-        let begin = self.stop_ahead(mechanism, accepted.max(self.free_at), &mut access);
+        let begin = self.stop_ahead(m, accepted.max(self.free_at), &mut access);
         let mut inflow = Inflow { begin: data_from, bus: self.bus_sector[1], gather: 0 };
         let begin = if back {
             begin
         } else {
             inflow.gather = self.write_gather[usize::from(extent.len.0 >= 45)].min(extent.len.0);
-            let seek = mechanism.seek_to(&target.key());
+            let seek = m.seek_to(&target.key());
             let begin = begin + Duration(self.write_seek.0.saturating_sub(seek.0));
-            self.settled(mechanism, at, begin, target)
+            self.settled(m, at, begin, target)
         };
-        let phases = inflow.write(mechanism, begin, target, extent);
+        let phases = inflow.write(m, begin, target, extent);
         let media_end = begin + phases.total();
         self.free_at = media_end.max(bus_end);
         self.keep(extent);

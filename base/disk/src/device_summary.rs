@@ -6,7 +6,7 @@ use seekless_block::{Extent, Op, SimTime};
 use crate::device::DeviceSpec;
 use crate::disk::Disk;
 use crate::spec::DiskSpec;
-use crate::spec_check::RangeError;
+use crate::spec_check::{Checked, RangeError};
 use crate::volume_spec::{RateSpec, VolumeSpec};
 
 /// Figures that devices of all kinds have.
@@ -53,7 +53,7 @@ impl DeviceSpec {
     }
 }
 
-fn disk(spec: &DiskSpec) -> Result<Summary, RangeError> {
+fn disk(spec: &DiskSpec) -> Checked<Summary> {
     let mut disk = Disk::new(spec)?;
     let cylinders = f64::from(disk.geometry().cylinders());
     let capacity = disk.capacity().0;

@@ -25,6 +25,9 @@ pub enum ImportError {
     Range { file: String, fault: RangeError },
 }
 
+/// What is read from a description.
+pub(crate) type Imported<T> = Result<T, ImportError>;
+
 fn fault(file: &str, line: usize, what: impl Into<String>) -> ImportError {
     ImportError::Text { file: file.to_owned(), line, what: what.into() }
 }
@@ -43,7 +46,7 @@ impl Page<'_> {
     }
 
     /// A number, or `None` if the parameter is absent.
-    pub(crate) fn number(&self, key: &str) -> Result<Option<f64>, ImportError> {
+    pub(crate) fn number(&self, key: &str) -> Imported<Option<f64>> {
         match self.block.get(key) {
             None => Ok(None),
             Some((Value::Words(w), line)) => w
@@ -56,23 +59,23 @@ impl Page<'_> {
         }
     }
 
-    pub(crate) fn need(&self, key: &str) -> Result<f64, ImportError> {
+    pub(crate) fn need(&self, key: &str) -> Imported<f64> {
         self.number(key)?
             .ok_or_else(|| self.error(self.block.line, format!("no '{key}' in this block")))
     }
 
     /// A number multiplied by `scale`; 0 if the parameter is absent.
-    fn scaled(&self, key: &str, scale: f64) -> Result<f64, ImportError> {
+    fn scaled(&self, key: &str, scale: f64) -> Imported<f64> {
         Ok(self.or_zero(key)? * scale)
     }
 
     /// A number; 0 if the parameter is absent.
-    pub(crate) fn or_zero(&self, key: &str) -> Result<f64, ImportError> {
+    pub(crate) fn or_zero(&self, key: &str) -> Imported<f64> {
         Ok(self.number(key)?.unwrap_or(0.0))
     }
 
     /// The text of another file that this page names.
-    fn other(&self, line: usize, wanted: &str, open: Open<'_>) -> Result<String, ImportError> {
+    fn other(&self, line: usize, wanted: &str, open: Open<'_>) -> Imported<String> {
         let (file, wanted) = (self.file.to_owned(), wanted.to_owned());
         open(&wanted).map_err(|why| ImportError::Missing { file, line, wanted, why })
     }
@@ -83,12 +86,12 @@ impl Page<'_> {
     }
 
     /// Whether a parameter is present and not 0.
-    fn flag(&self, key: &str) -> Result<bool, ImportError> {
+    fn flag(&self, key: &str) -> Imported<bool> {
         Ok(self.or_zero(key)? != 0.0)
     }
 
     /// A whole number of the requested type.
-    pub(crate) fn whole<T: TryFrom<u64>>(&self, key: &str) -> Result<Option<T>, ImportError> {
+    pub(crate) fn whole<T: TryFrom<u64>>(&self, key: &str) -> Imported<Option<T>> {
         let Some(v) = self.number(key)? else { return Ok(None) };
         let line = self.line(key);
         let fits = ((0.0..1e18).contains(&v) && v.fract() == 0.0).then_some(v as u64);
@@ -97,7 +100,7 @@ impl Page<'_> {
         })
     }
 
-    pub(crate) fn need_whole<T: TryFrom<u64>>(&self, key: &str) -> Result<T, ImportError> {
+    pub(crate) fn need_whole<T: TryFrom<u64>>(&self, key: &str) -> Imported<T> {
         self.whole(key)?
             .ok_or_else(|| self.error(self.block.line, format!("no '{key}' in this block")))
     }
@@ -109,7 +112,7 @@ impl Page<'_> {
         }
     }
 
-    fn numbers(&self, key: &str) -> Result<Vec<f64>, ImportError> {
+    fn numbers(&self, key: &str) -> Imported<Vec<f64>> {
         let Some((value, line)) = self.block.get(key) else { return Ok(Vec::new()) };
         let Value::List(items) = value else {
             return Err(self.error(line, format!("{key}: expected a list")));
@@ -124,7 +127,7 @@ impl Page<'_> {
             .ok_or_else(|| self.error(line, format!("{key}: expected a list of numbers")))
     }
 
-    pub(crate) fn counts(&self, key: &str) -> Result<Vec<u64>, ImportError> {
+    pub(crate) fn counts(&self, key: &str) -> Imported<Vec<u64>> {
         let line = self.line(key);
         self.numbers(key)?
             .into_iter()
@@ -139,12 +142,12 @@ fn base(path: &str) -> &str {
     path.rsplit(['/', '\\']).next().unwrap_or(path)
 }
 
-fn blocks(file: &str, text: &str) -> Result<Vec<Value>, ImportError> {
+fn blocks(file: &str, text: &str) -> Imported<Vec<Value>> {
     parse(text).map_err(|SyntaxError { line, what }| fault(file, line, what))
 }
 
 /// The parameter `key` as a block. If its value is `source FILE`, the block is read from that file.
-fn child(page: &Page<'_>, key: &str, open: Open<'_>) -> Result<(String, Block), ImportError> {
+fn child(page: &Page<'_>, key: &str, open: Open<'_>) -> Imported<(String, Block)> {
     match page.block.get(key) {
         Some((Value::Block(b), _)) => Ok((page.file.to_owned(), b.clone())),
         Some((Value::Words(w), line)) => {
@@ -173,7 +176,7 @@ fn disk(value: &Value) -> Option<&Block> {
 
 /// The first disk in the files that `source` names at the top of a file, and the file that contains
 /// it.
-fn drive_of(file: &str, all: &[Value], open: Open<'_>) -> Result<(String, Block), ImportError> {
+fn drive_of(file: &str, all: &[Value], open: Open<'_>) -> Imported<(String, Block)> {
     let mut failed = None;
     for value in all {
         let Value::Words(words) = value else { continue };
@@ -198,7 +201,7 @@ fn drive_of(file: &str, all: &[Value], open: Open<'_>) -> Result<(String, Block)
 
 /// Milliseconds per sector over the slowest bus, for a read and for a write. `None` if no bus takes
 /// time.
-fn bus_ms(file: &str, all: &[Value]) -> Result<Option<[f64; 2]>, ImportError> {
+fn bus_ms(file: &str, all: &[Value]) -> Imported<Option<[f64; 2]>> {
     let mut slowest = [0.0_f64; 2];
     for value in all {
         let Value::Block(block) = value else { continue };
@@ -279,7 +282,7 @@ pub fn import_disksim(
     Ok(spec)
 }
 
-fn geometry(model: &Page<'_>, open: Open<'_>) -> Result<(GeometrySpec, u64), ImportError> {
+fn geometry(model: &Page<'_>, open: Open<'_>) -> Imported<(GeometrySpec, u64)> {
     let heads = model.need_whole("Number of data surfaces")?;
     let (f, b) = child(model, "Layout Model", open)?;
     let layout = Page { file: &f, block: &b };
@@ -316,7 +319,7 @@ fn sources(file: &str, controller: Option<&ControllerSpec>) -> Vec<Source> {
 
 /// DiskSim's "immediate" buffering: the drive reads or writes the first sector that passes the
 /// head.
-fn zero_latency(disk: &Page<'_>) -> Result<ZeroLatency, ImportError> {
+fn zero_latency(disk: &Page<'_>) -> Imported<ZeroLatency> {
     Ok(match (disk.flag("Immediate buffer read")?, disk.flag("Immediate buffer write")?) {
         (false, _) => ZeroLatency::None,
         (true, false) => ZeroLatency::Reads,
@@ -342,7 +345,7 @@ fn controller_of(
     disk: &Page<'_>,
     settle_ms: f64,
     host: Option<[f64; 2]>,
-) -> Result<ControllerSpec, ImportError> {
+) -> Imported<ControllerSpec> {
     let scale = disk.number("Time scale for overheads")?.unwrap_or(1.0);
     let always = disk.or_zero("Per-request overhead time")?;
     let ms = |key: &str| disk.scaled(key, scale);
@@ -404,7 +407,7 @@ fn overheads(
     scale: f64,
     always: f64,
     more: f64,
-) -> Result<[f64; 2], ImportError> {
+) -> Imported<[f64; 2]> {
     let of = |after: &str| disk.scaled(&format!("{what} over. after {after}"), scale);
     Ok([of("read")? + always + more, of("write")? + always + more])
 }
@@ -414,7 +417,7 @@ fn write_elsewhere(
     disk: &Page<'_>,
     scale: f64,
     always: f64,
-) -> Result<Option<WriteElsewhereSpec>, ImportError> {
+) -> Imported<Option<WriteElsewhereSpec>> {
     if !disk.flag("Extra write disconnect")? {
         return Ok(None);
     }
@@ -433,7 +436,7 @@ fn write_elsewhere(
 }
 
 /// The extent of read-ahead; `over_requested` if it may overwrite requested sectors.
-fn read_ahead(disk: &Page<'_>, over_requested: bool) -> Result<ReadAhead, ImportError> {
+fn read_ahead(disk: &Page<'_>, over_requested: bool) -> Imported<ReadAhead> {
     let key = "Buffer continuous read";
     Ok(match disk.whole(key)?.unwrap_or(0u32) {
         0 => ReadAhead::None,
@@ -447,7 +450,7 @@ fn read_ahead(disk: &Page<'_>, over_requested: bool) -> Result<ReadAhead, Import
     })
 }
 
-fn write_back(disk: &Page<'_>) -> Result<WriteBack, ImportError> {
+fn write_back(disk: &Page<'_>) -> Imported<WriteBack> {
     let key = "Fast write level";
     Ok(match disk.whole(key)?.unwrap_or(0u32) {
         0 => WriteBack::None,
@@ -461,7 +464,7 @@ fn unknown_number(disk: &Page<'_>, key: &str, found: u32, expected: &str) -> Imp
     disk.error(disk.line(key), format!("{key}: {found} is not known; expected {expected}"))
 }
 
-fn seek(mech: &Page<'_>, cylinders: u32, open: Open<'_>) -> Result<SeekSpec, ImportError> {
+fn seek(mech: &Page<'_>, cylinders: u32, open: Open<'_>) -> Imported<SeekSpec> {
     let (kind, line) = mech
         .words("Seek type")
         .ok_or_else(|| mech.error(mech.block.line, "no 'Seek type' in this block"))?;
@@ -515,7 +518,7 @@ fn seek(mech: &Page<'_>, cylinders: u32, open: Open<'_>) -> Result<SeekSpec, Imp
 
 /// Parses a `.seek` file: one line with the number of points, then one line `distance,
 /// milliseconds` per point.
-fn seek_table(file: &str, text: &str) -> Result<Vec<(u32, f64)>, ImportError> {
+fn seek_table(file: &str, text: &str) -> Imported<Vec<(u32, f64)>> {
     let mut points = Vec::new();
     for (i, line) in text.lines().enumerate() {
         let line = line.split('#').next().unwrap_or("").trim();

@@ -1,11 +1,11 @@
 //! DiskSim's layouts: zones (G1) and track trees (G4).
 
-use crate::disksim_import::{ImportError, Page};
+use crate::disksim_import::{Imported, Page};
 use crate::disksim_syntax::Value;
 use crate::spec::{GeometrySpec, Mapping, SpareRule, TreeEntry, TreeSpec, ZoneSpec};
 
 /// Parses a G1 layout. Returns its zones and the number of their data sectors.
-pub(crate) fn zones(layout: &Page<'_>, heads: u32) -> Result<(GeometrySpec, u64), ImportError> {
+pub(crate) fn zones(layout: &Page<'_>, heads: u32) -> Imported<(GeometrySpec, u64)> {
     let mapping = match layout.whole("LBN-to-PBN mapping scheme")?.unwrap_or(0u32) {
         0 => Mapping::Ascending,
         1 => Mapping::ZoneSerpentine,
@@ -54,17 +54,13 @@ fn flat<'a>(value: &'a Value, out: &mut Vec<&'a str>) {
 }
 
 /// Parses a G4 layout: kinds of tracks, index nodes, slips and remaps.
-pub(crate) fn tree(
-    layout: &Page<'_>,
-    heads: u32,
-    blocks: u64,
-) -> Result<(GeometrySpec, u64), ImportError> {
+pub(crate) fn tree(layout: &Page<'_>, heads: u32, blocks: u64) -> Imported<(GeometrySpec, u64)> {
     let words = |key: &str| {
         let mut out = Vec::new();
         layout.block.get(key).iter().for_each(|e| flat(e.0, &mut out));
         (out, layout.line(key))
     };
-    let counts = |key: &str, width: usize| -> Result<Vec<u64>, ImportError> {
+    let counts = |key: &str, width: usize| -> Imported<Vec<u64>> {
         let (words, line) = words(key);
         let numbers: Option<Vec<u64>> = words.iter().map(|w| w.parse().ok()).collect();
         numbers.filter(|n| n.len() % width == 0).ok_or_else(|| {
@@ -123,12 +119,7 @@ fn entry(f: &[&str]) -> Option<TreeEntry> {
     })
 }
 
-fn zone(
-    page: &Page<'_>,
-    scheme: u32,
-    range: u32,
-    revolutions: bool,
-) -> Result<ZoneSpec, ImportError> {
+fn zone(page: &Page<'_>, scheme: u32, range: u32, revolutions: bool) -> Imported<ZoneSpec> {
     let first: u32 = page.need_whole("First cylinder number")?;
     let last: u32 = page.need_whole("Last cylinder number")?;
     let spt: u32 = page.need_whole("Blocks per track")?;
@@ -137,7 +128,7 @@ fn zone(
         return Err(page.error(page.block.line, what));
     }
     // If the angle is in sectors, only its whole part counts.
-    let angle = |key: &str| -> Result<f64, ImportError> {
+    let angle = |key: &str| -> Imported<f64> {
         let v = page.or_zero(key)?;
         Ok(if revolutions { v.fract() * f64::from(spt) } else { v.trunc() % f64::from(spt) })
     };

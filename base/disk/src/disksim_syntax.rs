@@ -76,26 +76,19 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Value>, SyntaxError> {
 fn tokens(text: &str) -> Vec<(Token<'_>, usize)> {
     let mut out = Vec::new();
     for (i, line) in text.lines().enumerate() {
-        let code = line.split('#').next().unwrap_or("");
-        let mut rest = code;
+        let mut rest = line.split('#').next().unwrap_or("");
         while let Some(start) = rest.find(|c: char| !c.is_whitespace()) {
             rest = &rest[start..];
             let end = rest.find(|c: char| c.is_whitespace() || "{}[]=,".contains(c));
-            match end {
-                Some(0) => {
+            let (token, length) = match end.unwrap_or(rest.len()) {
+                0 => {
                     let mark = rest.chars().next().unwrap_or(' ');
-                    out.push((Token::Mark(mark), i + 1));
-                    rest = &rest[mark.len_utf8()..];
+                    (Token::Mark(mark), mark.len_utf8())
                 }
-                Some(n) => {
-                    out.push((Token::Word(&rest[..n]), i + 1));
-                    rest = &rest[n..];
-                }
-                None => {
-                    out.push((Token::Word(rest), i + 1));
-                    rest = "";
-                }
-            }
+                n => (Token::Word(&rest[..n]), n),
+            };
+            out.push((token, i + 1));
+            rest = &rest[length..];
         }
     }
     out

@@ -2,6 +2,7 @@
 //! middle is split into two parts; it ends when both parts have ended.
 
 use seekless_block::{Duration, Extent, Flags, Op, SimTime};
+use slab::Slab;
 
 use crate::arm_queue::Arm;
 use crate::disk::{Access, DiskError};
@@ -15,8 +16,7 @@ pub(crate) struct Dual {
     arms: [Arm; 2],
     /// First address of the second arm.
     middle: u64,
-    slots: Vec<Slot>,
-    free: Vec<usize>,
+    slots: Slab<Slot>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +32,7 @@ struct Slot {
 impl Dual {
     pub(crate) fn new(first: Arm, second: Arm) -> Self {
         let middle = first.disk().capacity().0;
-        Self { arms: [first, second], middle, slots: Vec::new(), free: Vec::new() }
+        Self { arms: [first, second], middle, slots: Slab::new() }
     }
 
     pub(crate) fn waiting(&self) -> usize {
@@ -71,16 +71,7 @@ impl Dual {
         };
         let left = parts.iter().flatten().count() as u8;
         let slot = Slot { tag: command.tag, extent: command.extent, left, ended: None };
-        let index = match self.free.pop() {
-            Some(index) => {
-                self.slots[index] = slot;
-                index
-            }
-            None => {
-                self.slots.push(slot);
-                self.slots.len() - 1
-            }
-        };
+        let index = self.slots.insert(slot);
         for (arm, part) in self.arms.iter_mut().zip(parts) {
             if let Some(extent) = part {
                 arm.submit_with(now, Command { tag: index as u64, extent, ..command }, flags)?;
@@ -117,9 +108,9 @@ impl Dual {
             slot.ended = Some(part);
             return None;
         }
-        let (tag, extent) = (slot.tag, slot.extent);
+        let Slot { tag, extent, ended, .. } = self.slots.remove(index);
         let mut whole = part;
-        if let Some(first) = slot.ended.take() {
+        if let Some(first) = ended {
             let started = first.started.min(part.started);
             // All other time than the later part's own counts as overhead, because the phases belong
             // to one arm. A part that was merged with another command has no time of its own.
@@ -133,7 +124,6 @@ impl Dual {
             whole.seek_distance_sectors += first.seek_distance_sectors;
             whole.sequential &= first.sequential;
         }
-        self.free.push(index);
         Some(Completion { tag, extent, ..whole })
     }
 }

@@ -179,7 +179,7 @@ impl LastCommand {
 }
 
 /// The meter. All values follow from absolute times, so a query changes nothing.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Meter {
     policy: SpinDown,
     /// Time without work after which the platters stop; `None` means never.
@@ -196,18 +196,6 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    pub(crate) fn new() -> Self {
-        Self {
-            policy: SpinDown::None,
-            timeout: None,
-            books: MeterTotals::default(),
-            until: SimTime(0),
-            quiet: SimTime(0),
-            owed: [Duration::ZERO; 2],
-            last: LastCommand::default(),
-        }
-    }
-
     pub(crate) fn set_policy(
         &mut self,
         power: &PowerStates,

@@ -26,7 +26,7 @@ struct Entry {
 
 /// The additions of shingling to a mechanism. The cache uses the first sectors of the disk; the
 /// bands follow.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Shingled {
     band: u64,
     cache: u64,
@@ -69,13 +69,7 @@ impl Shingled {
             idle: spec.idle_ms.map(Duration::from_millis_f64),
             sequential: spec.sequential_sectors,
             capacity,
-            map: BTreeMap::new(),
-            log: VecDeque::new(),
-            head: 0,
-            run: (0, 0),
-            torn: None,
-            free_at: SimTime::ZERO,
-            next: Lba(0),
+            ..Self::default()
         }
     }
 

@@ -220,7 +220,7 @@ pub struct TreeEntry {
 }
 
 /// Cylinders with the same number of sectors per track.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ZoneSpec {
     /// First cylinder.
@@ -493,6 +493,6 @@ pub enum SourceKind {
     Derived,
 }
 
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }

@@ -19,21 +19,18 @@ pub struct RangeError {
     pub allowed: String,
 }
 
+/// The result of a check.
+pub(crate) type Checked<T = ()> = Result<T, RangeError>;
+
 pub(crate) fn fault<T>(
     field: impl Into<String>,
     found: impl ToString,
     allowed: impl Into<String>,
-) -> Result<T, RangeError> {
+) -> Checked<T> {
     Err(RangeError { field: field.into(), found: found.to_string(), allowed: allowed.into() })
 }
 
-pub(crate) fn between(
-    field: &str,
-    value: f64,
-    low: f64,
-    high: f64,
-    unit: &str,
-) -> Result<(), RangeError> {
+pub(crate) fn between(field: &str, value: f64, low: f64, high: f64, unit: &str) -> Checked {
     if value >= low && value <= high {
         Ok(())
     } else {
@@ -41,12 +38,7 @@ pub(crate) fn between(
     }
 }
 
-pub(crate) fn whole(
-    field: &str,
-    value: impl Into<u64>,
-    low: u64,
-    high: u64,
-) -> Result<(), RangeError> {
+pub(crate) fn whole(field: &str, value: impl Into<u64>, low: u64, high: u64) -> Checked {
     let value = value.into();
     if (low..=high).contains(&value) {
         return Ok(());
@@ -55,7 +47,7 @@ pub(crate) fn whole(
 }
 
 /// A name that can be used on a command line.
-pub(crate) fn named(name: &str) -> Result<(), RangeError> {
+pub(crate) fn named(name: &str) -> Checked {
     if name.is_empty() || !name.bytes().all(|b| b.is_ascii_graphic()) {
         return fault("name", format!("{name:?}"), "printable ASCII without spaces");
     }
@@ -93,7 +85,7 @@ impl DiskSpec {
         }
     }
 
-    fn validate_halves(&self, half: &Self) -> Result<(), RangeError> {
+    fn validate_halves(&self, half: &Self) -> Checked {
         let heads = u64::from(self.geometry.heads);
         for (field, n) in [("geometry.heads", heads), ("capacity_sectors", self.capacity_sectors)] {
             if !n.is_multiple_of(2) {
@@ -107,7 +99,7 @@ impl DiskSpec {
         half.validate()
     }
 
-    fn validate_shingled(&self) -> Result<(), RangeError> {
+    fn validate_shingled(&self) -> Checked {
         let Some(s) = &self.shingled else {
             return match self.kind {
                 Kind::Shingled => fault("shingled", "missing", "a table: bands and media cache"),
@@ -135,7 +127,7 @@ impl DiskSpec {
         Ok(())
     }
 
-    fn validate_power(&self) -> Result<(), RangeError> {
+    fn validate_power(&self) -> Checked {
         let p = &self.power;
         let watts = |field: &str, w: f64| between(field, w, 0.0, WATTS_MAX, "W");
         for (field, w) in [
@@ -183,7 +175,7 @@ impl DiskSpec {
         Ok(())
     }
 
-    fn validate_controller(&self) -> Result<(), RangeError> {
+    fn validate_controller(&self) -> Checked {
         let Some(c) = &self.controller else { return Ok(()) };
         for (i, ms) in c.bus_sector_ms.into_iter().enumerate() {
             between(&format!("controller.bus_sector_ms[{i}]"), ms, 0.0, 4.0, "ms")?;
@@ -222,7 +214,7 @@ impl DiskSpec {
         whole("controller.write_segments", c.write_segments, 1, 4_096)
     }
 
-    fn validate_seek(&self) -> Result<(), RangeError> {
+    fn validate_seek(&self) -> Checked {
         let time = |field: &str, ms: f64| between(field, ms, 0.0, MOVE_MS_MAX, "ms");
         match &self.seek {
             SeekSpec::Table { points } => {
@@ -282,7 +274,7 @@ impl DiskSpec {
         }
     }
 
-    fn validate_geometry(&self) -> Result<(), RangeError> {
+    fn validate_geometry(&self) -> Checked {
         let g = &self.geometry;
         whole("geometry.heads", g.heads, 1, 256)?;
         if let Some(tree) = &g.tree {
@@ -314,12 +306,7 @@ impl DiskSpec {
     }
 }
 
-fn validate_slipped_tracks(
-    field: &str,
-    z: &ZoneSpec,
-    tracks: u64,
-    whole_zone: bool,
-) -> Result<(), RangeError> {
+fn validate_slipped_tracks(field: &str, z: &ZoneSpec, tracks: u64, whole_zone: bool) -> Checked {
     if !whole_zone || !z.slips.is_empty() {
         return fault(field, "given", "only with spares per zone and without slips");
     }
@@ -338,12 +325,7 @@ fn validate_slipped_tracks(
 }
 
 /// Checks a zone. Returns the number of its data sectors.
-fn validate_zone(
-    index: usize,
-    z: &ZoneSpec,
-    heads: u32,
-    next_cylinder: u32,
-) -> Result<u64, RangeError> {
+fn validate_zone(index: usize, z: &ZoneSpec, heads: u32, next_cylinder: u32) -> Checked<u64> {
     let path = |field: &str| format!("geometry.zone[{index}].{field}");
     if !(next_cylinder..CYLINDERS_MAX).contains(&z.first_cylinder) {
         let allowed = format!("{next_cylinder} (past the zone before) to {}", CYLINDERS_MAX - 1);
@@ -378,12 +360,7 @@ fn validate_zone(
 
 /// Checks the slips and remaps of a zone with `physical` sectors, and with `region` sectors in each
 /// spare region.
-fn validate_defects(
-    index: usize,
-    z: &ZoneSpec,
-    physical: u64,
-    region: u64,
-) -> Result<(), RangeError> {
+fn validate_defects(index: usize, z: &ZoneSpec, physical: u64, region: u64) -> Checked {
     for (i, slip) in z.slips.iter().enumerate() {
         let field = format!("geometry.zone[{index}].slips[{i}]");
         let low = if i == 0 { 0 } else { z.slips[i - 1] + 1 };

@@ -9,7 +9,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::device::{DeviceSpec, Kind};
 use crate::spec::{DiskSpec, Source};
-use crate::spec_check::RangeError;
+use crate::spec_check::{Checked, RangeError};
 use crate::volume_spec::VolumeSpec;
 
 /// A specification that cannot be used.
@@ -47,7 +47,7 @@ impl Text<'_> {
 
     fn read<S: DeserializeOwned>(
         &self,
-        check: fn(&S) -> Result<(), RangeError>,
+        check: fn(&S) -> Checked,
         sources: fn(&S) -> &[Source],
     ) -> Result<S, SpecError> {
         let table = self.table()?;

@@ -7,7 +7,7 @@
 use crate::geometry::{PlatterPosition, Run, WIDTH_BITS};
 use crate::rotation::REVOLUTION;
 use crate::spec::{TreeEntry, TreeSpec};
-use crate::spec_check::{CYLINDERS_MAX, RangeError, fault};
+use crate::spec_check::{CYLINDERS_MAX, Checked, fault};
 
 /// Maximum number of bands, and of node instances, in an expanded tree.
 const BANDS_MAX: usize = 1 << 20;
@@ -75,7 +75,7 @@ struct NodeInstance {
 }
 
 impl TrackTree {
-    pub(crate) fn new(tree: &TreeSpec, heads: u32, capacity: u64) -> Result<Self, RangeError> {
+    pub(crate) fn new(tree: &TreeSpec, heads: u32, capacity: u64) -> Checked<Self> {
         let mut bands = Vec::new();
         let Some(root) = tree.nodes.len().checked_sub(1) else {
             return fault("geometry.tree.nodes", 0, "1 or more nodes; the last is the root");
@@ -108,7 +108,7 @@ impl TrackTree {
         Ok(this)
     }
 
-    fn find_remaps(&self, tree: &TreeSpec) -> Result<Vec<Remap>, RangeError> {
+    fn find_remaps(&self, tree: &TreeSpec) -> Checked<Vec<Remap>> {
         let find = |&[first, len, cylinder, head, sector, _]: &[u64; 6]| {
             let place = PlatterPosition {
                 zone: 0,
@@ -265,7 +265,7 @@ impl Band {
 }
 
 /// The slips of a tree: addresses rise, and each slip moves at least as far as the slips before it.
-fn slips(tree: &TreeSpec) -> Result<Vec<Slip>, RangeError> {
+fn slips(tree: &TreeSpec) -> Checked<Vec<Slip>> {
     let mut out: Vec<Slip> = Vec::new();
     let mut by = 0u64;
     for (i, &(at, count)) in tree.slips.iter().enumerate() {
@@ -293,8 +293,7 @@ fn expand(
     origin: NodeInstance,
     instances: &mut usize,
     bands: &mut Vec<Band>,
-) -> Result<(), RangeError> {
-    let path = |i: usize, field: &str| format!("geometry.tree.nodes[{node}][{i}].{field}");
+) -> Checked {
     if origin.depth == DEPTH_MAX {
         let field = format!("geometry.tree.nodes[{node}]");
         return fault(field, "nested too deep", "at most 64 nodes inside each other");
@@ -304,13 +303,14 @@ fn expand(
         return fault("geometry.tree", *instances, "at most 1048576 node instances");
     }
     for (i, e) in tree.nodes[node].iter().enumerate() {
-        check(e, &path)(i)?;
+        let path = |field: &str| format!("geometry.tree.nodes[{node}][{i}].{field}");
+        check(e, &path)?;
         if e.address >= origin.covered {
             continue;
         }
-        let run = RunPosition::new(e, &origin, &|field| path(i, field))?;
+        let run = RunPosition::new(e, &origin, &path)?;
         if let (Some(track), None) = (e.track, e.node) {
-            let [low, spt] = track_of(tree, heads, (i, e), track, &path)?;
+            let [low, spt] = track_of(tree, heads, e, track, &path)?;
             bands.push(Band {
                 first: run.address,
                 end: run.address + run.len,
@@ -327,14 +327,14 @@ fn expand(
             let child = child as usize;
             // Children come before their parents, so no node can contain itself.
             if child >= node {
-                return fault(path(i, "node"), child, "the index of an earlier node");
+                return fault(path("node"), child, "the index of an earlier node");
             }
             for k in 0..run.len.div_ceil(e.len) {
                 let origin = run.instance(k, e.len, origin.depth + 1);
                 expand(tree, heads, child, origin, instances, bands)?;
             }
         } else {
-            return fault(path(i, "track"), "neither or both of track and node", "one of the two");
+            return fault(path("track"), "neither or both of track and node", "one of the two");
         }
         if bands.len() > BANDS_MAX {
             return fault("geometry.tree", bands.len(), "at most 1048576 bands");
@@ -355,11 +355,7 @@ struct RunPosition {
 }
 
 impl RunPosition {
-    fn new(
-        e: &TreeEntry,
-        origin: &NodeInstance,
-        path: &dyn Fn(&str) -> String,
-    ) -> Result<Self, RangeError> {
+    fn new(e: &TreeEntry, origin: &NodeInstance, path: &dyn Fn(&str) -> String) -> Checked<Self> {
         let len = e.run.min(origin.covered - e.address);
         let down = if e.run_cylinders < 0 { -1 } else { 1 };
         let (cylinder, cylinder_step) = (origin.cylinder + e.cylinder, down * e.cylinders);
@@ -394,43 +390,37 @@ impl RunPosition {
 fn track_of(
     tree: &TreeSpec,
     heads: u32,
-    (i, e): (usize, &TreeEntry),
+    e: &TreeEntry,
     track: u32,
-    path: &dyn Fn(usize, &str) -> String,
-) -> Result<[u64; 2], RangeError> {
+    path: &dyn Fn(&str) -> String,
+) -> Checked<[u64; 2]> {
     let Some(&[low, high, spt]) = tree.tracks.get(track as usize) else {
-        return fault(path(i, "track"), track, "an index into geometry.tree.tracks");
+        return fault(path("track"), track, "an index into geometry.tree.tracks");
     };
     if !(low <= high && high < spt && spt <= 65_536 && e.len <= high - low + 1) {
         let found = format!("{} sectors of [{low}, {high}, {spt}]", e.len);
-        return fault(path(i, "len"), found, "at most high - low + 1, high < sectors <= 65536");
+        return fault(path("len"), found, "at most high - low + 1, high < sectors <= 65536");
     }
     if e.head >= heads {
-        return fault(path(i, "head"), e.head, "below geometry.heads");
+        return fault(path("head"), e.head, "below geometry.heads");
     }
     Ok([low, spt])
 }
 
 /// Checks the bounds of an entry's numbers, so that no later sum overflows.
-fn check<'a>(
-    e: &'a TreeEntry,
-    path: &'a dyn Fn(usize, &str) -> String,
-) -> impl Fn(usize) -> Result<(), RangeError> + 'a {
-    move |i| {
-        if !(1..1 << 50).contains(&e.len) || !(1..1 << 50).contains(&e.run) || e.address >= 1 << 50
-        {
-            return fault(path(i, "len"), format!("{} of {}", e.len, e.run), "1 to 2^50");
-        }
-        if e.run.div_ceil(e.len) > u64::from(CYLINDERS_MAX) {
-            return fault(path(i, "run"), e.run, "at most 4194304 times len");
-        }
-        let near = |c: i64| c.unsigned_abs() <= u64::from(CYLINDERS_MAX);
-        if !near(e.cylinder) || !near(e.cylinders) || !near(e.run_cylinders) {
-            return fault(path(i, "cylinder"), e.cylinder, "within 4194304");
-        }
-        if !e.angle.is_finite() || !e.angle_step.is_finite() {
-            return fault(path(i, "angle"), e.angle, "a finite number of revolutions");
-        }
-        Ok(())
+fn check(e: &TreeEntry, path: &dyn Fn(&str) -> String) -> Checked {
+    if !(1..1 << 50).contains(&e.len) || !(1..1 << 50).contains(&e.run) || e.address >= 1 << 50 {
+        return fault(path("len"), format!("{} of {}", e.len, e.run), "1 to 2^50");
     }
+    if e.run.div_ceil(e.len) > u64::from(CYLINDERS_MAX) {
+        return fault(path("run"), e.run, "at most 4194304 times len");
+    }
+    let near = |c: i64| c.unsigned_abs() <= u64::from(CYLINDERS_MAX);
+    if !near(e.cylinder) || !near(e.cylinders) || !near(e.run_cylinders) {
+        return fault(path("cylinder"), e.cylinder, "within 4194304");
+    }
+    if !e.angle.is_finite() || !e.angle_step.is_finite() {
+        return fault(path("angle"), e.angle, "a finite number of revolutions");
+    }
+    Ok(())
 }

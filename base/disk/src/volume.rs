@@ -292,35 +292,27 @@ impl Volume {
     /// The first piece of the rest of a command that arrived at `at`.
     fn piece(&self, op: Op, left: Extent, at: SimTime) -> OperationPart {
         let write = op != Op::Read;
-        let counted = (u64::from(!write), u64::from(write));
+        let (reads, writes) = (u64::from(!write), u64::from(write));
+        let sectors = left.len.0.min(self.size);
+        let new = OperationPart { sectors, continued: false, reads, writes };
         match self.rule {
-            OperationSpec::Commands { .. } => {
-                let sectors = left.len.0.min(self.size);
-                OperationPart { sectors, continued: false, reads: counted.0, writes: counted.1 }
-            }
+            OperationSpec::Commands { .. } => new,
             OperationSpec::Merged { .. } => match self.stream(write, left.start, at) {
-                Some(i) => {
-                    let room = self.streams[i].room;
-                    let sectors = left.len.0.min(if room == 0 { self.size } else { room });
-                    let (reads, writes) = if room == 0 { counted } else { (0, 0) };
-                    OperationPart { sectors, continued: true, reads, writes }
-                }
-                None => {
-                    let sectors = left.len.0.min(self.size);
-                    OperationPart { sectors, continued: false, reads: counted.0, writes: counted.1 }
-                }
+                None => new,
+                Some(i) => match self.streams[i].room {
+                    0 => OperationPart { continued: true, ..new },
+                    room => {
+                        let sectors = left.len.0.min(room);
+                        OperationPart { sectors, continued: true, reads: 0, writes: 0 }
+                    }
+                },
             },
             OperationSpec::Objects { .. } => {
                 let first = left.start.0 / self.size * self.size;
                 let whole = self.size.min(self.capacity.0 - first);
                 let sectors = left.len.0.min(first + whole - left.start.0);
                 let rewrite = u64::from(write && sectors < whole);
-                OperationPart {
-                    sectors,
-                    continued: false,
-                    reads: counted.0 + rewrite,
-                    writes: counted.1,
-                }
+                OperationPart { sectors, reads: reads + rewrite, ..new }
             }
         }
     }

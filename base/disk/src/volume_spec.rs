@@ -5,8 +5,10 @@ use seekless_block::{Duration, Sectors, Toll};
 use serde::{Deserialize, Serialize};
 
 use crate::device::Kind;
-use crate::spec::Source;
-use crate::spec_check::{CAPACITY_MAX, MOVE_MS_MAX, RangeError, between, fault, named, whole};
+use crate::spec::{Source, is_default};
+use crate::spec_check::{
+    CAPACITY_MAX, Checked, MOVE_MS_MAX, RangeError, between, fault, named, whole,
+};
 use crate::volume::Operations;
 
 /// A device that serves operations in lanes, as in its catalogue entry. MB are 10^6 bytes.
@@ -26,7 +28,7 @@ pub struct VolumeSpec {
     /// The size of one operation.
     pub operations: OperationSpec,
     /// The limits on operations and bytes.
-    #[serde(default, skip_serializing_if = "LimitsSpec::is_empty")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub limits: LimitsSpec,
     /// Prices; absent without a provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -108,12 +110,6 @@ pub struct LimitsSpec {
     pub megabytes: Option<RateSpec>,
 }
 
-impl LimitsSpec {
-    fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
 /// A rate limit with credits: a token bucket that is full at first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -121,16 +117,11 @@ pub struct RateSpec {
     /// Sustained rate per second.
     pub per_s: f64,
     /// Number of credits that the bucket can hold; it fills at the sustained rate.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub credits: f64,
     /// Rate at which credits can be spent; absent: at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub burst_per_s: Option<f64>,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref)] // serde requires this signature
-fn is_zero(x: &f64) -> bool {
-    *x == 0.0
 }
 
 /// Prices of a device in US dollars.
@@ -257,7 +248,7 @@ impl VolumeSpec {
         Ok(())
     }
 
-    fn validate_service(&self) -> Result<(), RangeError> {
+    fn validate_service(&self) -> Checked {
         let s = &self.service;
         whole("service.lanes", s.lanes, 1, 4_096)?;
         between("service.read_ms", s.read_ms, 0.0, MOVE_MS_MAX, "ms")?;
@@ -273,7 +264,7 @@ impl VolumeSpec {
         between("service.lane_write_mb_s", s.lane_write_mb_s, 0.001, 1e6, "MB a second")
     }
 
-    fn validate_operations(&self) -> Result<(), RangeError> {
+    fn validate_operations(&self) -> Checked {
         let kib = self.operations.kib();
         whole("operations.kib", kib, 4, 1 << 20)?;
         if let OperationSpec::Merged { window_ms, streams, .. } = &self.operations {

@@ -12,6 +12,8 @@ use crate::wire::{
     REP_META_CONTEXT, REQUEST_MAGIC, TransmissionFlags, push_option, put,
 };
 
+type StepResult = Result<(usize, ClientEvent), Violation>;
+
 /// The choices of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -84,6 +86,7 @@ pub enum ClientEvent {
 /// The part of the protocol that comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ClientState {
+    /// The server's first bytes are expected.
     Greeting,
     /// TLS has begun.
     Encrypted,
@@ -91,30 +94,18 @@ enum ClientState {
     Option(u32),
     /// The reply to `EXPORT_NAME` is expected.
     ExportName,
+    /// A reply to a request is expected.
     Replies,
     /// `left` bytes of read data are expected; they belong at offset `at`. If `last`, the reply
     /// ends with them.
-    Data {
-        slot: usize,
-        at: u32,
-        left: u32,
-        last: bool,
-    },
+    Data { slot: usize, at: u32, left: u32, last: bool },
     /// `left` bytes of block status runs are expected.
-    Runs {
-        slot: usize,
-        left: u32,
-        last: bool,
-    },
+    Runs { slot: usize, left: u32, last: bool },
     /// `left` bytes to ignore are expected.
-    Skip {
-        slot: usize,
-        left: u32,
-        last: bool,
-    },
-    End {
-        slot: usize,
-    },
+    Skip { slot: usize, left: u32, last: bool },
+    /// All data of this reply are there.
+    End { slot: usize },
+    /// Nothing more is expected.
     Closed,
 }
 
@@ -270,11 +261,7 @@ impl ClientSession {
         Violation { at: self.at, kind }
     }
 
-    fn greeting(
-        &mut self,
-        input: &[u8],
-        out: &mut Vec<u8>,
-    ) -> Result<(usize, ClientEvent), Violation> {
+    fn greeting(&mut self, input: &[u8], out: &mut Vec<u8>) -> StepResult {
         let mut f = Fields(input);
         let (Some(init), Some(style), Some(flags)) = (f.u64(), f.u64(), f.u16()) else {
             return Ok((0, ClientEvent::More(18)));
@@ -333,12 +320,7 @@ impl ClientSession {
         self.state = ClientState::Option(OPT_SET_META_CONTEXT);
     }
 
-    fn option_reply(
-        &mut self,
-        option: u32,
-        input: &[u8],
-        out: &mut Vec<u8>,
-    ) -> Result<(usize, ClientEvent), Violation> {
+    fn option_reply(&mut self, option: u32, input: &[u8], out: &mut Vec<u8>) -> StepResult {
         let mut f = Fields(input);
         let (Some(magic), Some(found), Some(kind), Some(len)) =
             (f.u64(), f.u32(), f.u32(), f.u32())

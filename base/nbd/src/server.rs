@@ -98,6 +98,8 @@ enum Tls {
     On,
 }
 
+type StepResult = Result<(usize, ServerEvent), Violation>;
+
 /// Client and server agreed on these values when transmission began.
 #[derive(Clone, Copy, Debug, Default)]
 struct NegotiatedValues {
@@ -220,11 +222,7 @@ impl ServerSession {
         Violation { at: self.at, kind }
     }
 
-    fn request(
-        &mut self,
-        input: &[u8],
-        out: &mut Vec<u8>,
-    ) -> Result<(usize, ServerEvent), Violation> {
+    fn request(&mut self, input: &[u8], out: &mut Vec<u8>) -> StepResult {
         let Some(header) = input.first_chunk::<REQUEST_BYTES>() else {
             return Ok((0, ServerEvent::More(REQUEST_BYTES)));
         };

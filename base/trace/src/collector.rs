@@ -5,7 +5,7 @@ use std::path::Path;
 
 use seekless_block::{Duration, Op};
 
-use crate::error::BadRecord;
+use crate::error::{BadRecord, Parsed};
 use crate::formats::rwbs;
 use crate::reader_context::{Dev, Device, Process, RawRequest, ReaderContext, Skipped, Stream};
 use crate::{Format, Info, OpenOptions, Record, TracePosition};
@@ -72,11 +72,7 @@ impl Collector {
         }
     }
 
-    fn admit(
-        &mut self,
-        seen: &Sighting<'_>,
-        place: TracePosition,
-    ) -> Result<Option<Record>, BadRecord> {
+    fn admit(&mut self, seen: &Sighting<'_>, place: TracePosition) -> Parsed<Option<Record>> {
         let kind = rwbs::parse(seen.kind).ok_or(BadRecord::new("the letters of a block event"))?;
         let Some(op) = kind.op else { return Ok(None) };
         let op = if seen.sectors == 0 && kind.flush_before { Op::Flush } else { op };

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::writers::{self, Sink};
-use crate::{Format, Info, OpenOptions, Progress, Reader, Skipped, Source, TraceError};
+use crate::{Format, Info, OpenOptions, Progress, Reader, Skipped, Source, TraceError, Traced};
 
 /// The compression of the output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -167,7 +167,7 @@ fn copy(
     to: Box<dyn Write + Send>,
     target: &Target,
     progress: &mut dyn FnMut(Progress),
-) -> Result<Converted, TraceError> {
+) -> Traced<Converted> {
     let fail = |e: io::Error| writers::error(&target.path, e);
     let to = Sink::new(BufWriter::with_capacity(1 << 20, to), target.packing).map_err(fail)?;
     let mut writer = writers::new(to, target, source.path(), reader.info())?;

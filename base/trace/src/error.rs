@@ -121,6 +121,12 @@ fn listed(names: &[String]) -> String {
     }
 }
 
+/// The result of a parser.
+pub(crate) type Parsed<T> = Result<T, BadRecord>;
+
+/// The result of reading or writing a trace.
+pub(crate) type Traced<T> = Result<T, TraceError>;
+
 /// A bad record, as reported by a parser. The reader adds file and position.
 #[derive(Debug)]
 pub(crate) struct BadRecord {

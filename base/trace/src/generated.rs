@@ -7,7 +7,7 @@ use seekless_block::{Bytes, Request};
 
 use crate::reader::{Info, Parse, Reader};
 use crate::reader_context::{Device, ReaderContext, Stream};
-use crate::{Format, OpenOptions, Record, Source, TraceError};
+use crate::{Format, OpenOptions, Record, Source, Traced};
 
 /// Makes the requests of a synthetic trace, in order of time.
 pub trait Generated: Send {
@@ -28,7 +28,7 @@ struct Requests {
 }
 
 impl Parse for Requests {
-    fn next(&mut self, cx: &mut ReaderContext) -> Result<Option<Record>, TraceError> {
+    fn next(&mut self, cx: &mut ReaderContext) -> Traced<Option<Record>> {
         let Some(request) = self.generated.next_request() else { return Ok(None) };
         cx.records += 1;
         self.read.fetch_add(request.extent.len.bytes().0, Ordering::Relaxed);

@@ -9,7 +9,9 @@ use seekless_block::{Duration, Extent, Flags, Op, Request, SimTime, StreamId};
 
 use crate::reader::{Info, Parse};
 use crate::reader_context::{Dev, Process, RawRequest, ReaderContext};
-use crate::{Format, OpenOptions, Progress, Reader, Record, Source, TraceError, TracePosition};
+use crate::{
+    Format, OpenOptions, Progress, Reader, Record, Source, TraceError, TracePosition, Traced,
+};
 
 /// Records between two reports of progress.
 const REPORT: u64 = 65_536;
@@ -92,7 +94,7 @@ struct UnreadRecords {
 }
 
 impl Parse for UnreadRecords {
-    fn next(&mut self, cx: &mut ReaderContext) -> Result<Option<Record>, TraceError> {
+    fn next(&mut self, cx: &mut ReaderContext) -> Traced<Option<Record>> {
         let record = self.held.record(self.next);
         if record.is_some() {
             self.next += 1;

@@ -14,7 +14,7 @@ use seekless_block::SimTime;
 
 use crate::reader::{Info, Parse};
 use crate::reader_context::{Process, ReaderContext, Skipped};
-use crate::{OpenOptions, Reader, Record, Source, TraceError};
+use crate::{OpenOptions, Reader, Record, Source, TraceError, Traced};
 
 /// Records between two updates of the progress.
 const REPORT: u64 = 4096;
@@ -41,7 +41,7 @@ struct JoinedPart {
 
 impl JoinedPart {
     /// Reads the next record into `head`. Refuses one that is older than the record before.
-    fn advance(&mut self) -> Result<(), TraceError> {
+    fn advance(&mut self) -> Traced<()> {
         self.head = self.reader.next_record()?;
         let Some(record) = &self.head else { return Ok(()) };
         let arrival = record.request.arrival;
@@ -65,7 +65,7 @@ struct Joined {
     read: Arc<AtomicU64>,
 }
 
-fn open(sources: &[Source], options: &OpenOptions) -> Result<Reader, TraceError> {
+fn open(sources: &[Source], options: &OpenOptions) -> Traced<Reader> {
     let mut parts = Vec::with_capacity(sources.len());
     for source in sources {
         let path = source.path().to_owned();
@@ -106,7 +106,7 @@ fn open(sources: &[Source], options: &OpenOptions) -> Result<Reader, TraceError>
 }
 
 impl Parse for Joined {
-    fn next(&mut self, cx: &mut ReaderContext) -> Result<Option<Record>, TraceError> {
+    fn next(&mut self, cx: &mut ReaderContext) -> Traced<Option<Record>> {
         let Some(Reverse((time, i))) = self.heap.pop() else {
             self.report(cx);
             return Ok(None);
@@ -135,12 +135,7 @@ impl Joined {
     }
 
     /// Gives the record our numbers of its stream and its device.
-    fn renumber(
-        &mut self,
-        i: usize,
-        record: &mut Record,
-        cx: &mut ReaderContext,
-    ) -> Result<(), TraceError> {
+    fn renumber(&mut self, i: usize, record: &mut Record, cx: &mut ReaderContext) -> Traced<()> {
         let JoinedPart { reader, streams, devices, path, .. } = &mut self.parts[i];
         let from = record.request.stream.0 as usize;
         if streams.len() <= from {

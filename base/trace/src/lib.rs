@@ -38,6 +38,7 @@ mod writers;
 
 pub use collector::{Collector, Sighting};
 pub use convert::{Converted, Packing, Target, convert};
+pub(crate) use error::Traced;
 pub use error::{Malformed, TraceError, TracePosition};
 pub use files::{File, FileEvent, FileOp, FileReader};
 pub use formats::Columns;

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::reader_context::{Device, ReaderContext, Skipped, Stream};
-use crate::{Format, Record, TraceError, TracePosition};
+use crate::{Format, Record, TraceError, TracePosition, Traced};
 
 /// A format's reader: returns requests and reports skipped records through the context.
 pub(crate) trait Parse: Send {
-    fn next(&mut self, cx: &mut ReaderContext) -> Result<Option<Record>, TraceError>;
+    fn next(&mut self, cx: &mut ReaderContext) -> Traced<Option<Record>>;
 }
 
 /// The information that a trace contains.
@@ -62,7 +62,7 @@ struct Stoppable {
 
 impl Parse for Stoppable {
     #[inline]
-    fn next(&mut self, cx: &mut ReaderContext) -> Result<Option<Record>, TraceError> {
+    fn next(&mut self, cx: &mut ReaderContext) -> Traced<Option<Record>> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(TraceError::Stopped { path: cx.path.clone() });
         }
@@ -92,7 +92,7 @@ impl Reader {
     }
 
     #[cold]
-    fn end(&mut self) -> Result<(), TraceError> {
+    fn end(&mut self) -> Traced<()> {
         self.ended = true;
         let [queue, issue, complete] = self.cx.skipped.other_events;
         if self.cx.records == 0 && queue + issue + complete > 0 {
@@ -145,10 +145,6 @@ impl Iterator for Reader {
     }
 }
 
-pub(crate) fn read_error(
-    cx: &ReaderContext,
-    place: TracePosition,
-    source: io::Error,
-) -> TraceError {
-    TraceError::Read { path: cx.path.clone(), place, source }
+pub(crate) fn read_error(cx: &ReaderContext, place: TracePosition, error: io::Error) -> TraceError {
+    TraceError::Read { path: cx.path.clone(), place, source: error }
 }

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use rustc_hash::FxHashMap;
 use seekless_block::{Duration, Extent, Flags, Op, Request, SimTime, StreamId};
 
-use crate::error::{BadRecord, quote};
-use crate::{Event, Format, Malformed, OpenOptions, Record, TraceError, TracePosition};
+use crate::error::{BadRecord, Parsed, quote};
+use crate::{Event, Format, Malformed, OpenOptions, Record, TraceError, TracePosition, Traced};
 
 /// Maximum sector number: 2^55 sectors are 2^64 bytes.
 pub(crate) const SECTOR_MAX: u64 = 1 << 55;
@@ -230,7 +230,7 @@ impl ReaderContext {
         &mut self,
         raw: &RawRequest<'_>,
         place: TracePosition,
-    ) -> Result<Option<Record>, BadRecord> {
+    ) -> Parsed<Option<Record>> {
         let Some(admitted) = self.admit(raw, place)? else { return Ok(None) };
         let device = self.device(raw.device)?;
         let stream = self.stream(raw.process);
@@ -242,7 +242,7 @@ impl ReaderContext {
         &mut self,
         raw: &RawRequest<'_>,
         place: TracePosition,
-    ) -> Result<Option<(Extent, SimTime)>, BadRecord> {
+    ) -> Parsed<Option<(Extent, SimTime)>> {
         self.place = Some(place);
         let extent = if raw.op == Op::Flush {
             Extent::new(0, 0)
@@ -291,12 +291,7 @@ impl ReaderContext {
 
     /// Counts a malformed record if reading is lenient; otherwise returns an error.
     #[cold]
-    pub(crate) fn bad(
-        &mut self,
-        place: TracePosition,
-        bad: BadRecord,
-        bytes: &[u8],
-    ) -> Result<(), TraceError> {
+    pub(crate) fn bad(&mut self, place: TracePosition, bad: BadRecord, bytes: &[u8]) -> Traced<()> {
         let found = bad.found.unwrap_or_else(|| quote(bytes));
         if self.options.lenient {
             self.skipped.malformed += 1;
@@ -409,7 +404,7 @@ impl ReaderContext {
         Some((self.streams.len() - 1) as u32)
     }
 
-    fn device(&mut self, device: Dev<'_>) -> Result<u32, BadRecord> {
+    fn device(&mut self, device: Dev<'_>) -> Parsed<u32> {
         let number = match device {
             Dev::One => 0,
             Dev::Number(n) => n,
@@ -436,7 +431,7 @@ impl ReaderContext {
         Ok(id)
     }
 
-    fn device_by_name(&mut self, name: &[u8]) -> Result<u32, BadRecord> {
+    fn device_by_name(&mut self, name: &[u8]) -> Parsed<u32> {
         if let Some(last) = self.devices.get(self.last_name as usize)
             && last.name.as_bytes() == name
         {
@@ -455,7 +450,7 @@ impl ReaderContext {
     }
 
     #[cold]
-    pub(crate) fn add_device(&mut self, name: String) -> Result<u32, BadRecord> {
+    pub(crate) fn add_device(&mut self, name: String) -> Parsed<u32> {
         if self.devices.len() >= DEVICES_MAX {
             return Err(BadRecord::new("at most 65,536 devices"));
         }

@@ -2,7 +2,7 @@
 
 use crate::reader::Parse;
 use crate::reader_context::{Process, ReaderContext};
-use crate::{Record, TraceError};
+use crate::{Record, Traced};
 
 /// A record that is at most this many positions too late is sorted correctly.
 pub(crate) const WINDOW: usize = 1 << 15;
@@ -18,7 +18,7 @@ pub(crate) struct Reorder {
     next: usize,
     ready: usize,
     /// The result of the inner reader's end.
-    ended: Option<Result<(), TraceError>>,
+    ended: Option<Traced<()>>,
     streams: Vec<Option<u32>>,
     devices: Vec<Option<u32>>,
     last: u64,
@@ -99,7 +99,7 @@ impl Reorder {
 }
 
 impl Parse for Reorder {
-    fn next(&mut self, cx: &mut ReaderContext) -> Result<Option<Record>, TraceError> {
+    fn next(&mut self, cx: &mut ReaderContext) -> Traced<Option<Record>> {
         if self.next == self.ready {
             self.refill(cx);
         }

@@ -18,10 +18,10 @@ use crate::native::StoreReader;
 use crate::reader::Parse;
 use crate::reader_context::ReaderContext;
 use crate::reorder::Reorder;
-use crate::{Format, OpenOptions, Reader, TraceError, TracePosition, detect, formats};
+use crate::{Format, OpenOptions, Reader, TraceError, TracePosition, Traced, detect, formats};
 
 /// Opens a reader at the start.
-type Maker = Arc<dyn Fn(&OpenOptions) -> Result<Reader, TraceError> + Send + Sync>;
+type Maker = Arc<dyn Fn(&OpenOptions) -> Traced<Reader> + Send + Sync>;
 
 /// A trace named by the user.
 #[derive(Clone)]
@@ -71,7 +71,7 @@ impl Source {
     /// A trace that is no file: `maker` opens a reader at the start.
     pub(crate) fn made(
         name: impl Into<PathBuf>,
-        maker: impl Fn(&OpenOptions) -> Result<Reader, TraceError> + Send + Sync + 'static,
+        maker: impl Fn(&OpenOptions) -> Traced<Reader> + Send + Sync + 'static,
     ) -> Self {
         Self { maker: Some(Arc::new(maker)), ..Self::from_path(name, None) }
     }
@@ -122,7 +122,7 @@ impl Source {
         })
     }
 
-    fn started(&self, options: &OpenOptions) -> Result<Reader, TraceError> {
+    fn started(&self, options: &OpenOptions) -> Traced<Reader> {
         if let Some(maker) = &self.maker {
             return maker(options);
         }
@@ -142,7 +142,7 @@ impl Source {
     }
 
     /// The parts of a reader; the file is the first one.
-    fn opened<'a>(&'a self, options: &'a OpenOptions) -> Result<Opened<'a>, TraceError> {
+    fn opened<'a>(&'a self, options: &'a OpenOptions) -> Traced<Opened<'a>> {
         let files = self.files()?;
         let read = Arc::new(AtomicU64::new(0));
         let mut total = 0;
@@ -158,7 +158,7 @@ impl Source {
     }
 
     /// The files of the trace, with their names.
-    fn files(&self) -> Result<Vec<(PathBuf, Arc<File>)>, TraceError> {
+    fn files(&self) -> Traced<Vec<(PathBuf, Arc<File>)>> {
         let fail = |source| TraceError::Open { path: self.name.clone(), hint: "", source };
         let mut spool = self.spool.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(file) = &*spool {
@@ -252,7 +252,7 @@ struct ReaderParts<'a> {
 
 impl ReaderParts<'_> {
     /// Returns the format and the beginning of the file.
-    fn look(&self, inputs: &mut [(PathBuf, Input)]) -> Result<(Format, Vec<u8>), TraceError> {
+    fn look(&self, inputs: &mut [(PathBuf, Input)]) -> Traced<(Format, Vec<u8>)> {
         let empty = || TraceError::Empty { path: self.name.to_owned() };
         let several = inputs.len() > 1;
         let (path, first) = inputs.first_mut().ok_or_else(empty)?;
@@ -284,11 +284,7 @@ impl ReaderParts<'_> {
         Ok((format, head.to_vec()))
     }
 
-    fn reader(
-        self,
-        mut inputs: Vec<(PathBuf, Input)>,
-        file: Option<&Arc<File>>,
-    ) -> Result<Reader, TraceError> {
+    fn reader(self, mut inputs: Vec<(PathBuf, Input)>, file: Option<&Arc<File>>) -> Traced<Reader> {
         let (format, head) = self.look(&mut inputs)?;
         let Self { name, options, read, total, .. } = self;
         let mut cx = ReaderContext::new(name.to_owned(), format, *options);
@@ -314,7 +310,7 @@ impl ReaderParts<'_> {
         Ok(Reader { parse, cx, info, read, total, ended: false })
     }
 
-    fn file_reader(self, mut inputs: Vec<(PathBuf, Input)>) -> Result<FileReader, TraceError> {
+    fn file_reader(self, mut inputs: Vec<(PathBuf, Input)>) -> Traced<FileReader> {
         let (format, head) = self.look(&mut inputs)?;
         let Self { name, options, read, total, .. } = self;
         let path = name.to_owned();
@@ -383,7 +379,7 @@ fn per_cpu(directory: &Path, prefix: &[u8]) -> io::Result<Vec<PathBuf>> {
     Ok(found.into_iter().map(|(_, _, path)| path).collect())
 }
 
-fn open_all(paths: Vec<PathBuf>) -> Result<Vec<(PathBuf, Arc<File>)>, TraceError> {
+fn open_all(paths: Vec<PathBuf>) -> Traced<Vec<(PathBuf, Arc<File>)>> {
     paths
         .into_iter()
         .map(|path| match File::open(&path) {

@@ -1,11 +1,13 @@
 //! The common part of all text formats: the loop over lines, and numbers parsed from bytes with
 //! checked arithmetic.
 
-use crate::error::BadRecord;
+use seekless_block::Op;
+
+use crate::error::{BadRecord, Parsed};
 use crate::input::{Input, Line};
 use crate::reader::{Parse, read_error};
 use crate::reader_context::{RawRequest, ReaderContext};
-use crate::{Record, TraceError, TracePosition};
+use crate::{Record, TracePosition, Traced};
 
 #[derive(Debug)]
 pub(crate) enum ParsedLine<'a> {
@@ -28,11 +30,7 @@ impl<'a> ParsedLine<'a> {
 
 pub(crate) trait LineFormat: Send {
     /// Parses `line`. It has no line end and is not blank.
-    fn line<'a>(
-        &mut self,
-        line: &'a [u8],
-        cx: &mut ReaderContext,
-    ) -> Result<ParsedLine<'a>, BadRecord>;
+    fn line<'a>(&mut self, line: &'a [u8], cx: &mut ReaderContext) -> Parsed<ParsedLine<'a>>;
 }
 
 /// A text format whose lines do not depend on each other: its parser, and its columns for errors.
@@ -42,11 +40,7 @@ impl<F> LineFormat for Stateless<F>
 where
     F: for<'a> Fn(&'a [u8], &mut ReaderContext) -> Option<ParsedLine<'a>> + Send,
 {
-    fn line<'a>(
-        &mut self,
-        line: &'a [u8],
-        cx: &mut ReaderContext,
-    ) -> Result<ParsedLine<'a>, BadRecord> {
+    fn line<'a>(&mut self, line: &'a [u8], cx: &mut ReaderContext) -> Parsed<ParsedLine<'a>> {
         (self.0)(line, cx).ok_or(BadRecord::new(self.1))
     }
 }
@@ -64,7 +58,7 @@ impl<F> Lines<F> {
 }
 
 impl<F: LineFormat> Parse for Lines<F> {
-    fn next(&mut self, cx: &mut ReaderContext) -> Result<Option<Record>, TraceError> {
+    fn next(&mut self, cx: &mut ReaderContext) -> Traced<Option<Record>> {
         loop {
             let number = self.input.line_number() + 1;
             let place = TracePosition::Line(number);
@@ -242,6 +236,12 @@ fn exponent(s: &[u8], digits: u32) -> Option<u64> {
     let x: f64 = std::str::from_utf8(s).ok()?.parse().ok()?;
     let y = (x * 10f64.powi(digits as i32)).round();
     (0.0..9e18).contains(&y).then_some(y as u64)
+}
+
+/// The operation that one of two words stands for.
+#[inline]
+pub(crate) fn direction(word: &[u8], read: &[u8], write: &[u8]) -> Option<Op> {
+    (word == read).then_some(Op::Read).or_else(|| (word == write).then_some(Op::Write))
 }
 
 /// Sectors that contain `len` bytes at byte `offset`: start and length, rounded outward.

@@ -20,7 +20,10 @@ pub struct TextError {
     pub what: String,
 }
 
-pub(crate) fn at(file: &str, text: &str, offset: usize, what: impl Into<String>) -> TextError {
+/// What is read from a text.
+pub(crate) type Parsed<T> = Result<T, TextError>;
+
+fn at(file: &str, text: &str, offset: usize, what: impl Into<String>) -> TextError {
     let mut offset = offset.min(text.len());
     while !text.is_char_boundary(offset) {
         offset -= 1;
@@ -47,20 +50,25 @@ impl ConfigText<'_> {
         at(self.file, self.text, offset, what)
     }
 
+    /// The same as a result.
+    pub(crate) fn refuse<T>(self, offset: usize, what: impl Into<String>) -> Parsed<T> {
+        Err(self.error(offset, what))
+    }
+
     /// The value of a field, which must be in this range.
     pub(crate) fn within<T: PartialOrd + Display>(
         self,
         field: &str,
         value: Spanned<T>,
         allowed: RangeInclusive<T>,
-    ) -> Result<T, TextError> {
+    ) -> Parsed<T> {
         let (offset, value) = (value.span().start, value.into_inner());
         if allowed.contains(&value) {
             return Ok(value);
         }
         let (low, high) = allowed.into_inner();
         let what = format!("{field} = {value} is out of range; allowed: {low} to {high}");
-        Err(self.error(offset, what))
+        self.refuse(offset, what)
     }
 
     /// The same for an optional field.
@@ -70,7 +78,7 @@ impl ConfigText<'_> {
         value: Option<Spanned<T>>,
         default: T,
         allowed: RangeInclusive<T>,
-    ) -> Result<T, TextError> {
+    ) -> Parsed<T> {
         value.map_or(Ok(default), |value| self.within(field, value, allowed))
     }
 
@@ -82,7 +90,7 @@ impl ConfigText<'_> {
         given: &[(&str, bool)],
         (must, may): (&[&str], &[&str]),
         common: &str,
-    ) -> Result<(), TextError> {
+    ) -> Parsed<()> {
         let all = || must.iter().chain(may).copied().collect::<Vec<_>>().join(", ");
         for (field, is_given) in given {
             let what = if *is_given && !must.contains(field) && !may.contains(field) {
@@ -92,14 +100,14 @@ impl ConfigText<'_> {
             } else {
                 continue;
             };
-            return Err(self.error(offset, what));
+            return self.refuse(offset, what);
         }
         Ok(())
     }
 }
 
 /// Parses TOML; errors give the position. `field` can add the name of the field.
-pub(crate) fn toml<T: de::DeserializeOwned>(file: &str, text: &str) -> Result<T, TextError> {
+pub(crate) fn toml<T: de::DeserializeOwned>(file: &str, text: &str) -> Parsed<T> {
     toml::from_str(text).map_err(|e| {
         let offset = e.span().map_or(0, |s| s.start);
         at(file, text, offset, e.message().replace('\n', " "))

@@ -13,6 +13,8 @@ use std::os::unix::fs::FileExt as _;
 use rustc_hash::FxHashMap;
 use rustix::fs::{Advice, fadvise};
 
+use crate::ext::{number16, number32};
+
 /// Where the superblock is, and its length.
 const SUPERBLOCK: (u64, usize) = (0x1_0000, 0x1000);
 const MAGIC: &[u8] = b"_BHRfS_M";
@@ -345,14 +347,6 @@ const fn start_of(group: u64) -> Key {
 /// Written again while it was read, or damaged: the next try may find it.
 fn wrong(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("{what} is not as expected"))
-}
-
-fn number16(bytes: &[u8], at: usize) -> Option<u16> {
-    Some(u16::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
-}
-
-fn number32(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
 fn number64(bytes: &[u8], at: usize) -> Option<u64> {

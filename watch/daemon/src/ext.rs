@@ -208,11 +208,11 @@ fn step(node: &[u8], block: u64) -> Option<TreeStep> {
     (block - start < length).then(|| TreeStep::Found(first.saturating_add(block - start)))
 }
 
-fn number16(bytes: &[u8], at: usize) -> Option<u16> {
+pub(crate) fn number16(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-fn number32(bytes: &[u8], at: usize) -> Option<u32> {
+pub(crate) fn number32(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 

@@ -28,7 +28,7 @@ const PAUSE: u64 = 20;
 const LEAVES_MOST: usize = 1 << 14;
 
 /// The nodes of a tree.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Nodes {
     tree: u64,
     leaves: Arc<Leaves>,
@@ -55,20 +55,7 @@ pub(crate) struct Nodes {
 
 impl Nodes {
     pub(crate) fn new(tree: u64) -> Self {
-        Self {
-            tree,
-            leaves: Arc::default(),
-            added: FxHashMap::default(),
-            unknown: VecDeque::new(),
-            used: false,
-            wanted: None,
-            waiting: BTreeMap::new(),
-            arm: 0,
-            fetched: FxHashMap::default(),
-            asked: false,
-            last: 0,
-            pause: PAUSE_NS,
-        }
+        Self { tree, pause: PAUSE_NS, ..Self::default() }
     }
 
     fn added(&mut self, thread: u32, page: u64, order: u64) {

@@ -44,7 +44,6 @@ pub struct FilesystemReport {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests fail by panic")]
 mod tests {
-    use seekless_jobs::Tally;
     use serde_json::Value;
 
     use super::*;
@@ -77,21 +76,7 @@ mod tests {
 
     #[test]
     fn the_report_is_what_its_schema_says() {
-        let job = JobReport {
-            id: 1,
-            name: String::new(),
-            metadata_pieces: 0,
-            file_pieces: 0,
-            pages: 0,
-            runs: 0,
-            recognized: 0,
-            plain: Tally::default(),
-            helped: Tally::default(),
-            fetched: 0,
-            vain: 0,
-            would: (0, 1),
-            rests: false,
-        };
+        let job = JobReport { id: 1, would: (0, 1), ..JobReport::default() };
         let filesystem = FilesystemReport {
             mount: "/".to_owned(),
             kind: "ext4".to_owned(),

@@ -70,7 +70,7 @@ pub(crate) struct Counted {
     pub(crate) vain: u32,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Window {
     /// Next position in the job to look at.
     next: usize,
@@ -114,7 +114,7 @@ impl Window {
 }
 
 /// The state of running ahead.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Chase {
     /// The job's number.
     pub(crate) job: u32,
@@ -169,21 +169,11 @@ impl Chase {
             fetch,
             own: same,
             at,
-            fence: None,
-            crossed: 0,
-            sees: false,
-            unsure: false,
             blind: at,
             metadata: Window::new(from, size, true),
             files: Window::new(from, size, files),
             knows_files: files,
-            uses_files: false,
-            far: (0, 0),
-            ordered: FxHashMap::default(),
-            strays: 0,
-            stray: None,
-            by_workers: 0,
-            took: (0, 0),
+            ..Self::default()
         }
     }
 

@@ -8,7 +8,7 @@ pub const DEVICE: u64 = 0;
 pub(crate) const HOLE: u32 = 8;
 
 /// Which piece of which file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PieceId {
     /// Inode number, or [`DEVICE`].
     pub file: u64,

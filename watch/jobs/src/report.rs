@@ -26,7 +26,7 @@ pub struct Totals {
 }
 
 /// A job in numbers.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct JobReport {
     /// Its number.
     pub id: u32,

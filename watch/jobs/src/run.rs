@@ -35,7 +35,7 @@ struct Candidate {
     points: u32,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Run {
     pub(crate) who: PageUser,
     pub(crate) started: SimTime,
@@ -74,27 +74,7 @@ pub(crate) struct Run {
 
 impl Run {
     pub(crate) fn new(who: PageUser, now: SimTime) -> Self {
-        Self {
-            who,
-            started: now,
-            last: now,
-            seen: Vec::new(),
-            at: FxHashMap::default(),
-            misses: 0,
-            repeats: (0, 0),
-            row: (PieceId { file: 0, chunk: 0 }, 0),
-            candidates: FxHashMap::default(),
-            chase: None,
-            exact: false,
-            visible: None,
-            lost: false,
-            helped_by: None,
-            fetched: 0,
-            blind: false,
-            unreached: FxHashSet::default(),
-            turns: Vec::new(),
-            others: Vec::new(),
-        }
+        Self { who, started: now, last: now, ..Self::default() }
     }
 
     /// Whether these pages, missed now, begin a new run: this one has missed them all already.

@@ -11,8 +11,8 @@ use crate::spec::ReadAhead;
 
 impl Buffer {
     /// The end address of read-ahead for a request.
-    fn limit(&self, mechanism: &Mechanism, segment: usize, extent: Extent) -> u64 {
-        let geometry = &mechanism.geometry;
+    fn limit(&self, m: &Mechanism, segment: usize, extent: Extent) -> u64 {
+        let geometry = &m.geometry;
         let capacity = geometry.capacity().0;
         let track_end = |lbn: u64| lbn + geometry.run(lbn, capacity - lbn).len;
         let end = extent.end().0;
@@ -47,33 +47,21 @@ impl Buffer {
     }
 
     /// Starts read-ahead at the end of a read.
-    pub(super) fn go_on(
-        &mut self,
-        mechanism: &Mechanism,
-        segment: usize,
-        at: SimTime,
-        extent: Extent,
-    ) {
+    pub(super) fn go_on(&mut self, m: &Mechanism, segment: usize, at: SimTime, extent: Extent) {
         let next = extent.end().0;
-        let limit = self.limit(mechanism, segment, extent);
+        let limit = self.limit(m, segment, extent);
         self.ahead = (limit > next).then_some(ReadAheadRun { segment, next, at, limit });
     }
 
     /// For a read found completely in the buffer: extends the limit of read-ahead, or starts
     /// read-ahead again.
-    pub(super) fn refresh(
-        &mut self,
-        mechanism: &Mechanism,
-        segment: usize,
-        at: SimTime,
-        extent: Extent,
-    ) {
-        let limit = self.limit(mechanism, segment, extent);
+    pub(super) fn refresh(&mut self, m: &Mechanism, segment: usize, at: SimTime, extent: Extent) {
+        let limit = self.limit(m, segment, extent);
         match &mut self.ahead {
             Some(a) if a.segment == segment => a.limit = a.limit.max(limit),
             None if self.free_at <= at && limit > self.segments[segment].end => {
                 let next = self.segments[segment].end;
-                if mechanism.next == Lba(next) {
+                if m.next == Lba(next) {
                     self.ahead = Some(ReadAheadRun { segment, next, at, limit });
                 }
             }
@@ -84,7 +72,7 @@ impl Buffer {
     /// Advances read-ahead to `now`. Returns the time at which the arm is free for other work.
     pub(super) fn read_on(
         &mut self,
-        mechanism: &mut Mechanism,
+        m: &mut Mechanism,
         now: SimTime,
         access: &mut Access,
     ) -> SimTime {
@@ -92,7 +80,7 @@ impl Buffer {
         let begun = a.at;
         let mut free = now;
         while a.next < a.limit {
-            let step = ReadAheadStep::new(mechanism, &a);
+            let step = ReadAheadStep::new(m, &a);
             if now < step.begin {
                 // A movement that has begun is completed.
                 if now > a.at && step.arrived > a.at {
@@ -101,8 +89,8 @@ impl Buffer {
                 break;
             }
             let n = if now >= step.end { step.len } else { step.passed_by(now) };
-            mechanism.cylinder = step.cylinder;
-            mechanism.head = step.head;
+            m.cylinder = step.cylinder;
+            m.head = step.head;
             a.next += n;
             a.at = step.after(n);
             if n < step.len {
@@ -110,7 +98,7 @@ impl Buffer {
                 break;
             }
         }
-        mechanism.next = Lba(a.next);
+        m.next = Lba(a.next);
         access.behind_rotation_transfer += a.at.since(begun);
         self.extend(a.segment, a.next);
         self.ahead = (a.next < a.limit).then_some(a);
@@ -118,22 +106,17 @@ impl Buffer {
     }
 
     /// Continues read-ahead until sector `end` has passed the head. Returns the time of that.
-    pub(super) fn read_to(
-        &mut self,
-        mechanism: &mut Mechanism,
-        end: u64,
-        out: &mut Outflow,
-    ) -> SimTime {
+    pub(super) fn read_to(&mut self, m: &mut Mechanism, end: u64, out: &mut Outflow) -> SimTime {
         let Some(mut a) = self.ahead else { return SimTime(0) };
         while a.next < end {
-            let step = ReadAheadStep::new(mechanism, &ReadAheadRun { limit: end, ..a });
-            mechanism.cylinder = step.cylinder;
-            mechanism.head = step.head;
+            let step = ReadAheadStep::new(m, &ReadAheadRun { limit: end, ..a });
+            m.cylinder = step.cylinder;
+            m.head = step.head;
             out.passed(step.begin, Duration(step.end.0 - step.begin.0), step.len);
             a.next += step.len;
             a.at = step.end;
         }
-        mechanism.next = Lba(a.next);
+        m.next = Lba(a.next);
         self.extend(a.segment, a.next);
         self.ahead = (a.next < a.limit).then_some(a);
         a.at
@@ -152,19 +135,19 @@ impl Buffer {
     /// arm is available.
     pub(super) fn stop_ahead(
         &mut self,
-        mechanism: &mut Mechanism,
+        m: &mut Mechanism,
         begin: SimTime,
         access: &mut Access,
     ) -> SimTime {
-        let free = self.read_on(mechanism, begin, access);
+        let free = self.read_on(m, begin, access);
         if free > begin {
             // The sector under the head is read to its end. A movement in progress ends on its
             // track.
-            self.read_on(mechanism, free, access);
-            let step = self.ahead.map(|a| ReadAheadStep::new(mechanism, &a));
+            self.read_on(m, free, access);
+            let step = self.ahead.map(|a| ReadAheadStep::new(m, &a));
             if let Some(step) = step.filter(|s| s.arrived == free) {
-                mechanism.cylinder = step.cylinder;
-                mechanism.head = step.head;
+                m.cylinder = step.cylinder;
+                m.head = step.head;
             }
         }
         self.take_whole(begin);
@@ -186,10 +169,10 @@ struct ReadAheadStep {
 }
 
 impl ReadAheadStep {
-    fn new(mechanism: &Mechanism, a: &ReadAheadRun) -> Self {
-        let run = mechanism.geometry.run(a.next, a.limit - a.next);
-        let turn = mechanism.turn;
-        let arrived = a.at + mechanism.step_to(&run, false);
+    fn new(m: &Mechanism, a: &ReadAheadRun) -> Self {
+        let run = m.geometry.run(a.next, a.limit - a.next);
+        let turn = m.turn;
+        let arrived = a.at + m.step_to(&run, false);
         let begin = arrived + Duration(turn.nanos(wait(turn.angle_at(arrived), run.angle)));
         let end = begin + Duration(turn.nanos(run.sweep));
         let (cylinder, head) = (run.place.cylinder, run.place.head);

@@ -25,7 +25,7 @@ impl Inflow {
     /// its next turn.
     pub(super) fn write(
         &self,
-        mechanism: &mut Mechanism,
+        m: &mut Mechanism,
         begin: SimTime,
         target: &Target,
         extent: Extent,
@@ -36,19 +36,19 @@ impl Inflow {
         loop {
             let rest = Extent::span(extent.start.0 + done, extent.end().0);
             let mut at = begin + whole.total();
-            let there = at + mechanism.seek_to(&target.key());
+            let there = at + m.seek_to(&target.key());
             at += self.came(done).since(there);
-            let before = mechanism.arm();
+            let before = m.arm();
             let mut seen = done;
             let mut missing = None;
-            let mut phases = mechanism.access(at, &target, rest, &mut |from, sweep, n| {
+            let mut phases = m.access(at, &target, rest, &mut |from, sweep, n| {
                 missing = missing.or_else(|| self.first_missing(seen, from, sweep, n));
                 seen += n;
             });
             if let Some(i) = missing.filter(|&i| i > done) {
-                mechanism.put_back(before);
+                m.put_back(before);
                 let part = Extent::span(rest.start.0, extent.start.0 + i);
-                phases = mechanism.access(at, &target, part, &mut |_, _, _| {});
+                phases = m.access(at, &target, part, &mut |_, _, _| {});
                 done = i;
             } else {
                 done = extent.len.0;
@@ -62,7 +62,7 @@ impl Inflow {
             if done == extent.len.0 {
                 return whole;
             }
-            target = mechanism.target(extent.start.0 + done, extent.len.0 - done, true, true);
+            target = m.target(extent.start.0 + done, extent.len.0 - done, true, true);
         }
     }
 

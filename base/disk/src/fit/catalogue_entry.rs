@@ -6,7 +6,7 @@ use super::{Distance, FittedZone};
 use crate::device::Kind;
 use crate::spec::{
     DiskSpec, GeometrySpec, Mapping, MechanicsSpec, PowerSpec, SeekSpec, Source, SourceKind,
-    SpareRule, ZeroLatency, ZoneSpec,
+    ZeroLatency, ZoneSpec,
 };
 
 /// Maximum number of cylinders in an entry. If the disk has more tracks, a cylinder has several.
@@ -109,14 +109,9 @@ fn zones(
             sectors_per_track: spt as u32,
             track_skew: round(skew, 3),
             cylinder_skew: round(skew, 3),
-            offset: 0.0,
-            unused_front: 0,
             // The extra sectors of the last cylinder, so that the next zone begins at its address.
             spares: space.saturating_sub(sectors),
-            spare_rule: SpareRule::Zone,
-            slips: Vec::new(),
-            slipped_tracks: Vec::new(),
-            remaps: Vec::new(),
+            ..ZoneSpec::default()
         });
         next = next.saturating_add(cylinders);
     }

@@ -1,13 +1,11 @@
 //! The server's replies, simple and structured: parses them and checks them against their requests.
 
-use super::{ClientEvent, ClientSession, ClientState, Pending};
+use super::{ClientEvent, ClientSession, ClientState, Pending, StepResult};
 use crate::error::{Violation, ViolationKind};
 use crate::wire::{
     CHUNK_BLOCK_STATUS, CHUNK_BYTES, CHUNK_DATA, CHUNK_DONE, CHUNK_ERROR_BIT, CHUNK_HOLE,
     CHUNK_MAGIC, CHUNK_NONE, Command, Errno, Fields, SIMPLE_REPLY_BYTES, SIMPLE_REPLY_MAGIC,
 };
-
-type StepResult = Result<(usize, ClientEvent), Violation>;
 
 impl ClientSession {
     pub(super) fn reply(&mut self, input: &[u8]) -> StepResult {

@@ -1,7 +1,7 @@
 //! The handshake: the client's flags and the client's options, each with its answer. Requests are
 //! handled elsewhere.
 
-use super::{ServerEvent, ServerSession, ServerState, Tls};
+use super::{ServerEvent, ServerSession, ServerState, StepResult, Tls};
 use crate::error::{Violation, ViolationKind};
 use crate::export::Export;
 use crate::wire::{
@@ -13,13 +13,14 @@ use crate::wire::{
 
 /// A refused option: the type of the reply and a message for people.
 type Refusal = (u32, &'static str);
+type Answered<T> = Result<T, Refusal>;
 
 const MALFORMED: Refusal = (REP_ERR_INVALID, "the option's data is malformed");
 const TLS_FIRST: Refusal = (REP_ERR_TLS_REQD, "this server requires TLS: STARTTLS first");
 const NO_SUCH_EXPORT: Refusal = (REP_ERR_UNKNOWN, "no export of this name");
 
 impl ServerSession {
-    pub(super) fn client_flags(&mut self, input: &[u8]) -> Result<(usize, ServerEvent), Violation> {
+    pub(super) fn client_flags(&mut self, input: &[u8]) -> StepResult {
         let Some(flags) = Fields(input).u32() else {
             return Ok((0, ServerEvent::More(4)));
         };
@@ -34,11 +35,7 @@ impl ServerSession {
     }
 
     /// Parses one option, header and data, and answers it.
-    pub(super) fn option(
-        &mut self,
-        input: &[u8],
-        out: &mut Vec<u8>,
-    ) -> Result<(usize, ServerEvent), Violation> {
+    pub(super) fn option(&mut self, input: &[u8], out: &mut Vec<u8>) -> StepResult {
         let mut f = Fields(input);
         let (Some(magic), Some(option), Some(len)) = (f.u64(), f.u32(), f.u32()) else {
             return Ok((0, ServerEvent::More(OPTION_BYTES)));
@@ -92,12 +89,7 @@ impl ServerSession {
     }
 
     /// Answers the options that have error replies.
-    fn answer(
-        &mut self,
-        option: u32,
-        data: &[u8],
-        out: &mut Vec<u8>,
-    ) -> Result<ServerEvent, Refusal> {
+    fn answer(&mut self, option: u32, data: &[u8], out: &mut Vec<u8>) -> Answered<ServerEvent> {
         match option {
             OPT_STARTTLS if self.tls == Tls::Required => {
                 if !data.is_empty() {
@@ -144,7 +136,7 @@ impl ServerSession {
         Ok(ServerEvent::Nothing)
     }
 
-    fn find(&self, name: &[u8]) -> Result<usize, Refusal> {
+    fn find(&self, name: &[u8]) -> Answered<usize> {
         self.exports.iter().position(|e| e.name.as_bytes() == name).ok_or(NO_SUCH_EXPORT)
     }
 
@@ -161,7 +153,7 @@ impl ServerSession {
     }
 
     /// Answers `INFO` and `GO`, except for the final reply.
-    fn info(&self, option: u32, data: &[u8], out: &mut Vec<u8>) -> Result<usize, Refusal> {
+    fn info(&self, option: u32, data: &[u8], out: &mut Vec<u8>) -> Answered<usize> {
         let mut f = Fields(data);
         let name = f.string().ok_or(MALFORMED)?;
         let count = f.u16().ok_or(MALFORMED)?;
@@ -184,12 +176,7 @@ impl ServerSession {
 
     /// Answers `LIST_META_CONTEXT` and `SET_META_CONTEXT`, except for the final reply. Returns the
     /// export, and whether `base:allocation` is among the answers.
-    fn contexts(
-        &self,
-        option: u32,
-        data: &[u8],
-        out: &mut Vec<u8>,
-    ) -> Result<(usize, bool), Refusal> {
+    fn contexts(&self, option: u32, data: &[u8], out: &mut Vec<u8>) -> Answered<(usize, bool)> {
         if !self.structured {
             return Err((REP_ERR_INVALID, "negotiate structured replies first"));
         }

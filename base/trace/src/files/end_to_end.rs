@@ -11,7 +11,7 @@ use crate::error::BadRecord;
 use crate::reader::Parse;
 use crate::reader_context::{RawRequest, ReaderContext, SECTOR_MAX};
 use crate::text_lines::sectors_of_bytes;
-use crate::{Record, TraceError};
+use crate::{Record, Traced};
 
 const PAGE: u64 = 4096;
 const PAGE_SECTORS: u64 = PAGE / 512;
@@ -38,7 +38,7 @@ impl FilesEndToEnd {
 }
 
 impl Parse for FilesEndToEnd {
-    fn next(&mut self, cx: &mut ReaderContext) -> Result<Option<Record>, TraceError> {
+    fn next(&mut self, cx: &mut ReaderContext) -> Traced<Option<Record>> {
         while let Some((event, place)) = self.lines.next(cx)? {
             let op = match event.op {
                 FileOp::Read => Op::Read,

@@ -13,11 +13,11 @@ use seekless_block::{Duration, SimTime, StreamId};
 
 pub(crate) use end_to_end::FilesEndToEnd;
 
-use crate::error::BadRecord;
+use crate::error::{BadRecord, Parsed};
 use crate::input::{Input, Line};
 use crate::reader::{Info, Progress, read_error};
 use crate::reader_context::{ReaderContext, Skipped, Stream, text};
-use crate::{TraceError, TracePosition};
+use crate::{TraceError, TracePosition, Traced};
 
 /// Maximum number of files; a trace with more is refused.
 const FILES_MAX: usize = 1 << 24;
@@ -92,12 +92,7 @@ pub(crate) struct RawEvent {
 pub(crate) trait FileFormat: Send {
     /// Adds the content of `line` to `files`. Returns whether the line is an entry of this format
     /// and of no other. A line that the format only allows is not an entry.
-    fn line(
-        &mut self,
-        line: &[u8],
-        files: &mut FileTable,
-        cx: &mut ReaderContext,
-    ) -> Result<bool, BadRecord>;
+    fn line(&mut self, line: &[u8], files: &mut FileTable, cx: &mut ReaderContext) -> Parsed<bool>;
 }
 
 /// The files seen so far, and the events not yet returned.
@@ -115,7 +110,7 @@ impl FileTable {
     }
 
     /// The file with the name `path`; added if it is new.
-    pub(crate) fn named(&mut self, path: &[u8]) -> Result<u32, BadRecord> {
+    pub(crate) fn named(&mut self, path: &[u8]) -> Parsed<u32> {
         if let Some(id) = self.find(path) {
             return Ok(id);
         }
@@ -128,14 +123,14 @@ impl FileTable {
         Ok(id)
     }
 
-    pub(crate) fn unlink(&mut self, path: &[u8]) -> Result<u32, BadRecord> {
+    pub(crate) fn unlink(&mut self, path: &[u8]) -> Parsed<u32> {
         let id = self.named(path)?;
         self.by_path.remove(path);
         Ok(id)
     }
 
     /// Renames the file `from` to `to`. A file that had the name `to` loses it.
-    pub(crate) fn rename(&mut self, from: &[u8], to: &[u8]) -> Result<u32, BadRecord> {
+    pub(crate) fn rename(&mut self, from: &[u8], to: &[u8]) -> Parsed<u32> {
         let id = self.unlink(from)?;
         self.by_path.insert(to.into(), id);
         self.files[id as usize].path = text(to);
@@ -172,7 +167,7 @@ impl FileLines {
     pub(crate) fn next(
         &mut self,
         cx: &mut ReaderContext,
-    ) -> Result<Option<(RawEvent, TracePosition)>, TraceError> {
+    ) -> Traced<Option<(RawEvent, TracePosition)>> {
         loop {
             if let Some(event) = self.table.events.pop_front() {
                 return Ok(Some((event, TracePosition::Line(self.input.line_number()))));

@@ -3,10 +3,8 @@
 //! each is a device. The layout is the one published by its authors
 //! (github.com/alibaba/block-traces). Some copies have a header line, which is skipped.
 
-use seekless_block::Op;
-
 use crate::reader_context::{Dev, RawRequest, ReaderContext};
-use crate::text_lines::{Fields, ParsedLine, number, sectors_of_bytes};
+use crate::text_lines::{Fields, ParsedLine, direction, number, sectors_of_bytes};
 
 pub(super) const EXPECTED: &str = "device, R or W, offset (bytes), length (bytes), microseconds";
 
@@ -17,11 +15,7 @@ pub(super) fn parse<'a>(line: &'a [u8], _: &mut ReaderContext) -> Option<ParsedL
         return Some(ParsedLine::Nothing);
     }
     let device = number(device)?;
-    let op = match f.comma() {
-        b"R" => Op::Read,
-        b"W" => Op::Write,
-        _ => return None,
-    };
+    let op = direction(f.comma(), b"R", b"W")?;
     let (start, len) = sectors_of_bytes(number(f.comma())?, number(f.comma())?)?;
     let time = number(f.comma())?.checked_mul(1_000)?;
     f.end()?;

@@ -5,7 +5,7 @@ use crate::error::{BadRecord, quote};
 use crate::input::Input;
 use crate::reader::{Parse, read_error};
 use crate::reader_context::{RawRequest, ReaderContext};
-use crate::{Record, TraceError, TracePosition};
+use crate::{Record, TracePosition, Traced};
 
 pub(super) trait RecordFormat: Send {
     /// The length of the longest header or record; at most the input's window.
@@ -33,7 +33,7 @@ impl<F> Records<F> {
 }
 
 impl<F: RecordFormat> Parse for Records<F> {
-    fn next(&mut self, cx: &mut ReaderContext) -> Result<Option<Record>, TraceError> {
+    fn next(&mut self, cx: &mut ReaderContext) -> Traced<Option<Record>> {
         loop {
             let place = TracePosition::Byte(self.input.at());
             let bytes =

@@ -7,7 +7,7 @@ use seekless_block::Op;
 
 use super::rwbs::{self, Kind};
 use crate::Event;
-use crate::error::BadRecord;
+use crate::error::{BadRecord, Parsed};
 use crate::reader_context::{Dev, Process, RawRequest, ReaderContext};
 use crate::text_lines::{Fields, LineFormat, ParsedLine, decimal, number, number32, trim};
 
@@ -21,11 +21,7 @@ pub(super) struct Blkparse {
 }
 
 impl LineFormat for Blkparse {
-    fn line<'a>(
-        &mut self,
-        line: &'a [u8],
-        cx: &mut ReaderContext,
-    ) -> Result<ParsedLine<'a>, BadRecord> {
+    fn line<'a>(&mut self, line: &'a [u8], cx: &mut ReaderContext) -> Parsed<ParsedLine<'a>> {
         let mut f = Fields(line);
         let Some(device) = device(f.word()) else {
             const TITLES: [&[u8]; 6] =

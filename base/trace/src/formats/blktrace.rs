@@ -16,7 +16,7 @@ use crate::error::{BadRecord, quote};
 use crate::input::{Input, WINDOW};
 use crate::reader::{Parse, read_error};
 use crate::reader_context::{Dev, Process, RawRequest, ReaderContext};
-use crate::{Event, Record, TraceError, TracePosition};
+use crate::{Event, Record, TracePosition, Traced};
 
 /// Length of a record without its payload, in bytes.
 const RECORD: usize = 48;
@@ -81,7 +81,7 @@ impl Blktrace {
     }
 
     /// Adds the next request of file `i` to the merge.
-    fn advance(&mut self, i: usize, cx: &mut ReaderContext) -> Result<(), TraceError> {
+    fn advance(&mut self, i: usize, cx: &mut ReaderContext) -> Traced<()> {
         self.heads[i] = self.cpus[i].next(cx)?;
         if let Some(head) = &self.heads[i] {
             self.order.push(Reverse((head.raw.time.unwrap_or(0), i)));
@@ -89,7 +89,7 @@ impl Blktrace {
         Ok(())
     }
 
-    fn next_head(&mut self, cx: &mut ReaderContext) -> Result<Option<(usize, Head)>, TraceError> {
+    fn next_head(&mut self, cx: &mut ReaderContext) -> Traced<Option<(usize, Head)>> {
         if self.cpus.len() == 1 {
             return Ok(self.cpus[0].next(cx)?.map(|h| (0, h)));
         }
@@ -107,7 +107,7 @@ impl Blktrace {
 }
 
 impl Parse for Blktrace {
-    fn next(&mut self, cx: &mut ReaderContext) -> Result<Option<Record>, TraceError> {
+    fn next(&mut self, cx: &mut ReaderContext) -> Traced<Option<Record>> {
         while let Some((i, head)) = self.next_head(cx)? {
             let place = TracePosition::Byte(head.at);
             match cx.finish(&head.raw, place) {
@@ -175,7 +175,7 @@ impl RecordWords {
 }
 
 impl Cpu {
-    fn next(&mut self, cx: &mut ReaderContext) -> Result<Option<Head>, TraceError> {
+    fn next(&mut self, cx: &mut ReaderContext) -> Traced<Option<Head>> {
         loop {
             let at = self.input.at();
             match self.step(cx) {
@@ -196,7 +196,7 @@ impl Cpu {
         }
     }
 
-    fn bad(&self, cx: &mut ReaderContext, at: u64, bad: BadRecord) -> Result<(), TraceError> {
+    fn bad(&self, cx: &mut ReaderContext, at: u64, bad: BadRecord) -> Traced<()> {
         let whole = std::mem::replace(&mut cx.path, self.path.clone());
         let result = cx.bad(TracePosition::Byte(at), bad, &[]);
         cx.path = whole;

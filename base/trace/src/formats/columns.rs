@@ -5,7 +5,7 @@ use std::str::FromStr;
 use seekless_block::Op;
 
 use super::rwbs;
-use crate::error::BadRecord;
+use crate::error::{BadRecord, Parsed};
 use crate::reader_context::{Dev, Process, RawRequest, ReaderContext};
 use crate::text_lines::{
     Fields, LineFormat, ParsedLine, decimal, number, number32, sectors_of_bytes,
@@ -197,11 +197,7 @@ impl Table {
 }
 
 impl LineFormat for Table {
-    fn line<'a>(
-        &mut self,
-        line: &'a [u8],
-        _: &mut ReaderContext,
-    ) -> Result<ParsedLine<'a>, BadRecord> {
+    fn line<'a>(&mut self, line: &'a [u8], _: &mut ReaderContext) -> Parsed<ParsedLine<'a>> {
         if std::mem::take(&mut self.titles) {
             return Ok(ParsedLine::Nothing);
         }

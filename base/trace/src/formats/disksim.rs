@@ -6,7 +6,7 @@
 
 use seekless_block::Op;
 
-use crate::error::BadRecord;
+use crate::error::{BadRecord, Parsed};
 use crate::reader_context::{Dev, RawRequest, ReaderContext};
 use crate::text_lines::{
     Fields, LineFormat, ParsedLine, decimal, hexadecimal, number, sectors_of_bytes,
@@ -54,11 +54,7 @@ impl DiskSim {
 }
 
 impl LineFormat for DiskSim {
-    fn line<'a>(
-        &mut self,
-        line: &'a [u8],
-        _: &mut ReaderContext,
-    ) -> Result<ParsedLine<'a>, BadRecord> {
+    fn line<'a>(&mut self, line: &'a [u8], _: &mut ReaderContext) -> Parsed<ParsedLine<'a>> {
         self.parse(line).ok_or(BadRecord::new(match self.scale {
             _ if self.bytes => "arrival (ms), device, offset (bytes), bytes, 1 (read) or 0",
             Scale::Milliseconds => {

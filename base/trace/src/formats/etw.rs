@@ -7,7 +7,7 @@
 
 use seekless_block::Op;
 
-use crate::error::BadRecord;
+use crate::error::{BadRecord, Parsed};
 use crate::reader_context::{Dev, Process, RawRequest, ReaderContext};
 use crate::text_lines::{
     Fields, LineFormat, ParsedLine, hexadecimal, number, number32, sectors_of_bytes, trim,
@@ -48,11 +48,7 @@ impl Default for Etw {
 }
 
 impl LineFormat for Etw {
-    fn line<'a>(
-        &mut self,
-        line: &'a [u8],
-        cx: &mut ReaderContext,
-    ) -> Result<ParsedLine<'a>, BadRecord> {
+    fn line<'a>(&mut self, line: &'a [u8], cx: &mut ReaderContext) -> Parsed<ParsedLine<'a>> {
         self.parse(trim(line), cx).ok_or(BadRecord::new(EXPECTED))
     }
 }

@@ -5,7 +5,7 @@
 
 use seekless_block::Op;
 
-use crate::error::BadRecord;
+use crate::error::{BadRecord, Parsed};
 use crate::reader_context::{Dev, RawRequest, ReaderContext};
 use crate::text_lines::{Fields, LineFormat, ParsedLine, number, sectors_of_bytes};
 
@@ -25,11 +25,7 @@ pub(super) struct Fio {
 }
 
 impl LineFormat for Fio {
-    fn line<'a>(
-        &mut self,
-        line: &'a [u8],
-        _: &mut ReaderContext,
-    ) -> Result<ParsedLine<'a>, BadRecord> {
+    fn line<'a>(&mut self, line: &'a [u8], _: &mut ReaderContext) -> Parsed<ParsedLine<'a>> {
         if let Some(rest) = line.strip_prefix(b"fio version ") {
             let mut f = Fields(rest);
             return match (number(f.word()), f.rest()) {

@@ -2,10 +2,8 @@
 //! sectors R|W major minor [hash]`, separated by blanks. The hash of the content is ignored. The
 //! layout is described in SNIA's IOTTA repository (set 390); it was not checked against the data.
 
-use seekless_block::Op;
-
 use crate::reader_context::{Dev, Process, RawRequest, ReaderContext};
-use crate::text_lines::{Fields, ParsedLine, number, number32, trim};
+use crate::text_lines::{Fields, ParsedLine, direction, number, number32, trim};
 
 pub(super) const EXPECTED: &str =
     "nanoseconds, pid, process, sector, sectors, R or W, major, minor, hash";
@@ -22,11 +20,7 @@ pub(super) fn parse<'a>(line: &'a [u8], _: &mut ReaderContext) -> Option<ParsedL
     }
     let minor = number32(last)?;
     let major = number32(last_word(&mut rest))?;
-    let op = match last_word(&mut rest) {
-        b"R" => Op::Read,
-        b"W" => Op::Write,
-        _ => return None,
-    };
+    let op = direction(last_word(&mut rest), b"R", b"W")?;
     let len = number(last_word(&mut rest))?;
     let start = number(last_word(&mut rest))?;
     if rest.is_empty() {

@@ -4,7 +4,7 @@
 
 use seekless_block::Op;
 
-use crate::error::BadRecord;
+use crate::error::{BadRecord, Parsed};
 use crate::reader_context::{RawRequest, ReaderContext};
 use crate::text_lines::{Fields, LineFormat, ParsedLine, number, number32};
 
@@ -17,11 +17,7 @@ pub(super) struct Lis {
 }
 
 impl LineFormat for Lis {
-    fn line<'a>(
-        &mut self,
-        line: &'a [u8],
-        cx: &mut ReaderContext,
-    ) -> Result<ParsedLine<'a>, BadRecord> {
+    fn line<'a>(&mut self, line: &'a [u8], cx: &mut ReaderContext) -> Parsed<ParsedLine<'a>> {
         let mut f = Fields(line);
         let (Some(start), Some(len), Some(day), Some(_)) =
             (number(f.word()), number(f.word()), number32(f.word()), number(f.word()))

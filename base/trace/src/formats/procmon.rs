@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 
 use super::strace::{DAY, DayClock, time_of_day};
-use crate::error::BadRecord;
+use crate::error::{BadRecord, Parsed};
 use crate::files::{FileFormat, FileOp, FileTable, RawEvent};
 use crate::reader_context::{Process, ReaderContext};
 use crate::text_lines::{Fields, decimal, number32};
@@ -66,12 +66,7 @@ fn titles(line: &[u8]) -> Option<Titles> {
 }
 
 impl FileFormat for Procmon {
-    fn line(
-        &mut self,
-        line: &[u8],
-        files: &mut FileTable,
-        cx: &mut ReaderContext,
-    ) -> Result<bool, BadRecord> {
+    fn line(&mut self, line: &[u8], files: &mut FileTable, cx: &mut ReaderContext) -> Parsed<bool> {
         let may_be_title =
             self.titles.is_none() || memchr::memmem::find(line, b"Time of Day").is_some();
         if may_be_title && let Some(titles) = titles(line) {
@@ -91,7 +86,7 @@ impl Procmon {
         line: &[u8],
         files: &mut FileTable,
         cx: &mut ReaderContext,
-    ) -> Result<Option<bool>, BadRecord> {
+    ) -> Parsed<Option<bool>> {
         let Some((row, count)) = fields(line) else { return Ok(None) };
         let (Some(time), Some(pid)) = (self.time(row[t.time]), number32(row[t.pid])) else {
             return Ok(None);
@@ -147,7 +142,7 @@ fn operation(
     detail: &[u8],
     path: &[u8],
     files: &mut FileTable,
-) -> Result<RowOperation, BadRecord> {
+) -> Parsed<RowOperation> {
     use RowOperation::Malformed;
     let key = folded(path);
     let has = |word: &[u8]| memchr::memmem::find(detail, word).is_some();

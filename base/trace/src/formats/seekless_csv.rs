@@ -4,7 +4,7 @@
 //! contain a quote.
 
 use super::rwbs;
-use crate::error::BadRecord;
+use crate::error::{BadRecord, Parsed};
 use crate::reader_context::{Dev, Process, RawRequest, ReaderContext};
 use crate::text_lines::{Fields, LineFormat, ParsedLine, decimal, number, number32};
 
@@ -32,11 +32,7 @@ pub(super) struct Table {
 }
 
 impl LineFormat for Table {
-    fn line<'a>(
-        &mut self,
-        line: &'a [u8],
-        cx: &mut ReaderContext,
-    ) -> Result<ParsedLine<'a>, BadRecord> {
+    fn line<'a>(&mut self, line: &'a [u8], cx: &mut ReaderContext) -> Parsed<ParsedLine<'a>> {
         if line == HEADER.as_bytes() {
             self.titled = true;
             return Ok(ParsedLine::Nothing);

@@ -3,10 +3,8 @@
 //! each is a device. The layout is described in SNIA's IOTTA repository and was checked against a
 //! sample. Lines are not in order of time.
 
-use seekless_block::Op;
-
 use crate::reader_context::{Dev, RawRequest, ReaderContext};
-use crate::text_lines::{Fields, ParsedLine, number};
+use crate::text_lines::{Fields, ParsedLine, direction, number};
 
 pub(super) const EXPECTED: &str = "seconds, sector, sectors, 0 (read) or 1 (write), volume";
 
@@ -14,11 +12,7 @@ pub(super) fn parse<'a>(line: &'a [u8], _: &mut ReaderContext) -> Option<ParsedL
     let mut f = Fields(line);
     let time = number(f.comma())?.checked_mul(1_000_000_000)?;
     let (start, len) = (number(f.comma())?, number(f.comma())?);
-    let op = match f.comma() {
-        b"0" => Op::Read,
-        b"1" => Op::Write,
-        _ => return None,
-    };
+    let op = direction(f.comma(), b"0", b"1")?;
     let volume = number(f.comma())?;
     f.end()?;
     let mut raw = RawRequest::new(op, start, len);

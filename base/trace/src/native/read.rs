@@ -24,11 +24,11 @@ use super::{
     COLUMNS, Col, Column, ColumnType, FLAGS, KEY_DAYS, KEY_FORMAT, KEY_LOST, KEY_PROCESSES,
     KEY_SCHEMA, KEY_SERVICE, KEY_TIMES, SCHEMA, Values,
 };
-use crate::error::{BadRecord, quote};
+use crate::error::{BadRecord, Parsed, quote};
 use crate::input::Cursor;
 use crate::reader::{Info, Parse};
 use crate::reader_context::{Process, RawRequest, ReaderContext};
-use crate::{Format, Record, TraceError, TracePosition};
+use crate::{Format, Record, TraceError, TracePosition, Traced};
 
 /// Number of rows decoded at a time.
 const BATCH_ROWS: usize = 8192;
@@ -142,11 +142,7 @@ fn columns(schema: &SchemaDescriptor) -> Result<(Vec<Option<usize>>, Vec<Batch>)
 
 impl StoreReader {
     /// Opens the store. Returns the reader and the information in the store.
-    pub(crate) fn new(
-        file: Arc<File>,
-        read: Arc<AtomicU64>,
-        path: &Path,
-    ) -> Result<(Self, Info), TraceError> {
+    pub(crate) fn new(file: Arc<File>, read: Arc<AtomicU64>, path: &Path) -> Traced<(Self, Info)> {
         let fail = |what: String| TraceError::Store { path: path.to_owned(), what };
         let len = file.metadata().map_err(|e| fail(e.to_string()))?.len();
         let chunks = Chunks { file, len, read };
@@ -270,11 +266,7 @@ impl StoreReader {
         }
     }
 
-    fn record(
-        &mut self,
-        cx: &mut ReaderContext,
-        place: TracePosition,
-    ) -> Result<Option<Record>, BadRecord> {
+    fn record(&mut self, cx: &mut ReaderContext, place: TracePosition) -> Parsed<Option<Record>> {
         let row = self.take();
         let op = self.text(&row, Col::Op);
         let Some(&(op, _)) = Op::NAMES.iter().find(|(_, name)| name.as_bytes() == op) else {
@@ -335,12 +327,12 @@ struct Row {
 }
 
 impl Row {
-    fn unsigned(&self, col: Col) -> Result<Option<u64>, BadRecord> {
+    fn unsigned(&self, col: Col) -> Parsed<Option<u64>> {
         let Some(v) = self.ints[col as usize] else { return Ok(None) };
         u64::try_from(v).map(Some).map_err(|_| negative(col, v))
     }
 
-    fn small(&self, col: Col) -> Result<Option<u32>, BadRecord> {
+    fn small(&self, col: Col) -> Parsed<Option<u32>> {
         let Some(v) = self.ints[col as usize] else { return Ok(None) };
         u32::try_from(v).map(Some).map_err(|_| negative(col, v))
     }
@@ -381,7 +373,7 @@ impl Batch {
 }
 
 impl Parse for StoreReader {
-    fn next(&mut self, cx: &mut ReaderContext) -> Result<Option<Record>, TraceError> {
+    fn next(&mut self, cx: &mut ReaderContext) -> Traced<Option<Record>> {
         loop {
             if self.row == self.rows {
                 match guarded(|| self.fill()) {

@@ -8,7 +8,7 @@ use super::value_histogram::ValueHistogram;
 const WINDOWS: [u64; 6] =
     [10_000_000, 100_000_000, 1_000_000_000, 10_000_000_000, 100_000_000_000, 1_000_000_000_000];
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Windows {
     length: u64,
     /// Number of the present window, and its end.
@@ -56,7 +56,7 @@ impl Windows {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Times {
     between: ValueHistogram,
     windows: [Windows; WINDOWS.len()],
@@ -68,14 +68,7 @@ pub(super) struct Times {
 
 impl Times {
     pub(super) fn new() -> Self {
-        Self {
-            between: ValueHistogram::new(),
-            windows: WINDOWS.map(Windows::new),
-            first: None,
-            latest: 0,
-            requests: 0,
-            backwards: 0,
-        }
+        Self { windows: WINDOWS.map(Windows::new), ..Self::default() }
     }
 
     /// A request at `at` nanoseconds. Returns the time used, from the first request.

@@ -85,7 +85,7 @@ pub(super) enum RequestBefore {
     From(u64),
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Shapes {
     ops: [(u64, u64); Op::NAMES.len()],
     read_sizes: ValueHistogram,
@@ -99,20 +99,6 @@ pub(super) struct Shapes {
 }
 
 impl Shapes {
-    pub(super) fn new() -> Self {
-        Self {
-            ops: Default::default(),
-            read_sizes: ValueHistogram::new(),
-            write_sizes: ValueHistogram::new(),
-            seeks: ValueHistogram::new(),
-            backward: 0,
-            starts: [0; 8],
-            whole_lengths: 0,
-            devices: Vec::new(),
-            streams: Vec::new(),
-        }
-    }
-
     /// Counts a request. Returns the kind of the request before it, or `None` if the request moves
     /// no data.
     #[inline]

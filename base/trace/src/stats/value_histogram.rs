@@ -20,13 +20,15 @@ pub(super) struct ValueHistogram {
     max: u64,
 }
 
-impl ValueHistogram {
-    pub(super) fn new() -> Self {
+impl Default for ValueHistogram {
+    fn default() -> Self {
         // 3 significant digits are in the crate's allowed range (0 to 5).
         let histogram = Histogram::new(3).unwrap_or_else(|_| unreachable!());
         Self { histogram, sum: 0, min: u64::MAX, max: 0 }
     }
+}
 
+impl ValueHistogram {
     #[inline]
     pub(super) fn add(&mut self, value: u64) {
         // A resizable histogram of 64-bit values takes every value.

@@ -7,7 +7,7 @@ use seekless_block::{Flags, Op};
 
 use super::{Sink, Writer, error};
 use crate::formats::CSV_HEADER;
-use crate::{Device, Record, Stream, TraceError};
+use crate::{Device, Record, Stream, Traced};
 
 pub(super) struct Csv {
     to: Sink,
@@ -64,19 +64,14 @@ impl Csv {
 }
 
 impl Writer for Csv {
-    fn write(
-        &mut self,
-        record: &Record,
-        streams: &[Stream],
-        devices: &[Device],
-    ) -> Result<bool, TraceError> {
+    fn write(&mut self, record: &Record, streams: &[Stream], devices: &[Device]) -> Traced<bool> {
         let who = streams.get(record.request.stream.0 as usize);
         let device = devices.get(record.device as usize).map_or("", |d| &d.name);
         self.line(record, who, device).map_err(|e| error(&self.path, e))?;
         Ok(true)
     }
 
-    fn finish(self: Box<Self>, _: bool, _: u64) -> Result<(), TraceError> {
+    fn finish(self: Box<Self>, _: bool, _: u64) -> Traced<()> {
         self.to.finish().map_err(|e| error(&self.path, e))
     }
 }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use seekless_block::Op;
 
 use super::{Sink, Writer, error};
-use crate::{Device, Record, Stream, TraceError};
+use crate::{Device, Record, Stream, TraceError, Traced};
 
 pub(super) struct Fio {
     to: Sink,
@@ -87,12 +87,7 @@ impl Fio {
 }
 
 impl Writer for Fio {
-    fn write(
-        &mut self,
-        record: &Record,
-        _: &[Stream],
-        devices: &[Device],
-    ) -> Result<bool, TraceError> {
+    fn write(&mut self, record: &Record, _: &[Stream], devices: &[Device]) -> Traced<bool> {
         let end = record.request.extent.end().0;
         if end > u64::MAX / 512 {
             let what = format!("sector {end} is at or above byte 2^64, which fio cannot represent");
@@ -102,7 +97,7 @@ impl Writer for Fio {
         Ok(true)
     }
 
-    fn finish(self: Box<Self>, _: bool, _: u64) -> Result<(), TraceError> {
+    fn finish(self: Box<Self>, _: bool, _: u64) -> Traced<()> {
         let path = self.path.clone();
         self.end().map_err(|e| error(&path, e))
     }

@@ -10,30 +10,20 @@ use std::path::Path;
 use flate2::write::GzEncoder;
 
 use crate::convert::{Packing, Target};
-use crate::{Device, Format, Info, Record, StoreWriter, Stream, TraceError};
+use crate::{Device, Format, Info, Record, StoreWriter, Stream, TraceError, Traced};
 
 /// Takes requests one by one.
 pub(crate) trait Writer {
     /// Writes one request. `streams` and `devices` are the tables of its reader. Returns false if
     /// the format cannot represent the request.
-    fn write(
-        &mut self,
-        record: &Record,
-        streams: &[Stream],
-        devices: &[Device],
-    ) -> Result<bool, TraceError>;
+    fn write(&mut self, record: &Record, streams: &[Stream], devices: &[Device]) -> Traced<bool>;
     /// Writes the rest. `has_days` tells whether the day numbers are valid, `lost_events` is the
     /// number of events that the recorder reported as lost.
-    fn finish(self: Box<Self>, has_days: bool, lost_events: u64) -> Result<(), TraceError>;
+    fn finish(self: Box<Self>, has_days: bool, lost_events: u64) -> Traced<()>;
 }
 
 /// A writer of the target's format to `to`.
-pub(crate) fn new(
-    to: Sink,
-    target: &Target,
-    source: &Path,
-    info: Info,
-) -> Result<Box<dyn Writer>, TraceError> {
+pub(crate) fn new(to: Sink, target: &Target, source: &Path, info: Info) -> Traced<Box<dyn Writer>> {
     let path = target.path.as_path();
     let fail = |e: io::Error| error(path, e);
     Ok(match target.format {
@@ -49,16 +39,11 @@ pub(crate) fn new(
 }
 
 impl Writer for StoreWriter<Sink> {
-    fn write(
-        &mut self,
-        record: &Record,
-        streams: &[Stream],
-        devices: &[Device],
-    ) -> Result<bool, TraceError> {
+    fn write(&mut self, record: &Record, streams: &[Stream], devices: &[Device]) -> Traced<bool> {
         Self::write(self, record, streams, devices).map(|_| true)
     }
 
-    fn finish(mut self: Box<Self>, has_days: bool, lost_events: u64) -> Result<(), TraceError> {
+    fn finish(mut self: Box<Self>, has_days: bool, lost_events: u64) -> Traced<()> {
         if lost_events > 0 {
             self.lost_events(lost_events);
         }

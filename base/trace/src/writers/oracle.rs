@@ -21,7 +21,7 @@ use seekless_block::Op;
 use super::{Sink, Writer, error};
 use crate::formats::Access;
 use crate::input::Cursor;
-use crate::{Device, Record, Stream, TraceError};
+use crate::{Device, Record, Stream, TraceError, Traced};
 
 const PAGE: u32 = 4096;
 const PAGE_SECTORS: u64 = 8;
@@ -48,7 +48,7 @@ impl Oracle {
 }
 
 impl Writer for Oracle {
-    fn write(&mut self, record: &Record, _: &[Stream], _: &[Device]) -> Result<bool, TraceError> {
+    fn write(&mut self, record: &Record, _: &[Stream], _: &[Device]) -> Traced<bool> {
         let request = &record.request;
         if !matches!(request.op, Op::Read | Op::Write | Op::WriteZeroes) {
             return Ok(false);
@@ -72,7 +72,7 @@ impl Writer for Oracle {
         Ok(true)
     }
 
-    fn finish(self: Box<Self>, _: bool, _: u64) -> Result<(), TraceError> {
+    fn finish(self: Box<Self>, _: bool, _: u64) -> Traced<()> {
         let Self { mut to, path, next, .. } = *self;
         next.end(&mut to).and_then(|()| to.finish()).map_err(|e| error(&path, e))
     }

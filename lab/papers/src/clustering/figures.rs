@@ -159,63 +159,42 @@ fn figure6() -> ClusteringFigure {
     }
 }
 
-/// The title and the layouts of Figures 7 to 11.
-fn loaded_layouts(number: u8) -> (&'static str, &'static [(&'static str, Order)]) {
+/// The end of a line's name if its requests are in order of arrival; all others are in order of
+/// position.
+const ARRIVAL: &str = ", in order of arrival";
+const RANDOM: &str = "random, in order of arrival";
+
+/// The title and the lines of Figures 7 to 11.
+fn loaded_lines(number: u8) -> (&'static str, &'static [&'static str]) {
     match number {
         7 => (
             "Utilization of a loaded disk",
-            &[
-                ("random", Order::Arrival),
-                ("random", Order::Position),
-                ("perfect", Order::Arrival),
-                ("perfect", Order::Position),
-            ],
+            &[RANDOM, "random", "perfect, in order of arrival", "perfect"],
         ),
         8 => (
             "The same, with part of the disk in use",
-            &[
-                ("random", Order::Arrival),
-                ("perfect", Order::Position),
-                ("concentrated:50%", Order::Position),
-                ("concentrated:10%", Order::Position),
-            ],
+            &[RANDOM, "perfect", "concentrated:50%", "concentrated:10%"],
         ),
         9 => (
             "The same, with the hottest part organized",
-            &[
-                ("random", Order::Arrival),
-                ("random", Order::Position),
-                ("lazy:0.5%", Order::Position),
-                ("lazy:1%", Order::Position),
-                ("lazy:2%", Order::Position),
-                ("lazy:8%", Order::Position),
-                ("perfect", Order::Position),
-            ],
+            &[RANDOM, "random", "lazy:0.5%", "lazy:1%", "lazy:2%", "lazy:8%", "perfect"],
         ),
         10 => (
             "The same, in buckets",
-            &[
-                ("random", Order::Arrival),
-                ("random", Order::Position),
-                ("buckets:1", Order::Position),
-                ("buckets:3", Order::Position),
-                ("buckets:6", Order::Position),
-                ("buckets:8", Order::Position),
-                ("perfect", Order::Position),
-            ],
+            &[RANDOM, "random", "buckets:1", "buckets:3", "buckets:6", "buckets:8", "perfect"],
         ),
         _ => (
             "The same, with drifting temperatures; the last two lines combine drift with other layouts",
             &[
-                ("random", Order::Arrival),
-                ("random", Order::Position),
-                ("perfect", Order::Position),
-                ("perfect+drift:10%", Order::Position),
-                ("perfect+drift:20%", Order::Position),
-                ("perfect+drift:30%", Order::Position),
-                ("perfect+drift:50%", Order::Position),
-                ("buckets:6+drift:20%", Order::Position),
-                ("lazy:8%+drift:20%", Order::Position),
+                RANDOM,
+                "random",
+                "perfect",
+                "perfect+drift:10%",
+                "perfect+drift:20%",
+                "perfect+drift:30%",
+                "perfect+drift:50%",
+                "buckets:6+drift:20%",
+                "lazy:8%+drift:20%",
             ],
         ),
     }
@@ -223,12 +202,15 @@ fn loaded_layouts(number: u8) -> (&'static str, &'static [(&'static str, Order)]
 
 /// Figures 7 to 11: utilization over the length of the queue.
 fn loaded(number: u8, disk: &Loaded) -> ClusteringFigure {
-    let (title, layouts) = loaded_layouts(number);
-    let lines = layouts.iter().filter_map(|&(name, order)| {
-        let access = name.parse::<Layout>().ok()?.access(disk.arm.cylinders());
+    let (title, names) = loaded_lines(number);
+    let lines = names.iter().filter_map(|&name| {
+        let (layout, order) = match name.strip_suffix(ARRIVAL) {
+            Some(layout) => (layout, Order::Arrival),
+            None => (name, Order::Position),
+        };
+        let access = layout.parse::<Layout>().ok()?.access(disk.arm.cylinders());
         let points = QUEUES.map(|q| (f64::from(q), disk.point(&access, q, order).utilization));
-        let how = if order == Order::Arrival { ", in order of arrival" } else { "" };
-        Some(line(format!("{name}{how}"), points))
+        Some(line(name, points))
     });
     let axes = ["requests in the queue", "utilization"];
     ClusteringFigure { number, title, axes, lines: lines.collect() }

@@ -12,7 +12,7 @@ use super::EefsOptions;
 use super::claims::LongIntervalGroupings;
 use super::printed::{PAPER, Paper};
 use super::replay::{
-    FileFacts, FileOutcome, FileSystem, FilesError, FilesOptions, facts_of, run_files,
+    FileFacts, FileOutcome, FileSystem, FilesOptions, Simulated, facts_of, run_files,
 };
 use crate::synth::{FILE_DAYS, FileDay, FilePlay};
 use crate::{PaperError, Progress};
@@ -104,7 +104,7 @@ fn outcomes(
     options: &FilesOptions,
     systems: &[(FileSystem, &str)],
     progress: &Progress<'_>,
-) -> Result<Vec<FileOutcome>, FilesError> {
+) -> Simulated<Vec<FileOutcome>> {
     let mut outcomes = Vec::new();
     for &(system, _) in systems {
         let play = FilePlay::new(*day, part_of(day, asked.scale), asked.seed);

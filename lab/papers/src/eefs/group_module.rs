@@ -3,8 +3,7 @@
 
 use std::collections::VecDeque;
 
-use crate::ffs::Ffs;
-use crate::ffs::Work;
+use crate::ffs::{Ffs, Work};
 use rustc_hash::{FxHashMap, FxHashSet};
 use seekless_block::{Bytes, Device as _, Duration, MemDevice, Op, SECTOR_BYTES, Sectors, SimTime};
 use seekless_store::{
@@ -15,7 +14,7 @@ use seekless_store::{
 use seekless_trace::{FileEvent, FileOp};
 
 use super::moves::{FileMove, LateWrite};
-use super::replay::{FilesError, FilesOptions, Grouping};
+use super::replay::{FilesOptions, Grouping, Simulated};
 use super::simulation::{Kind, Purpose, World, join};
 
 /// The purpose of a request to the store.
@@ -75,10 +74,7 @@ pub(super) struct Eefs {
 
 impl Eefs {
     /// An empty group store, beside a disk that sleeps after this idle time.
-    pub(super) fn new(
-        options: &FilesOptions,
-        sleeps_after: Option<Duration>,
-    ) -> Result<Self, FilesError> {
+    pub(super) fn new(options: &FilesOptions, sleeps_after: Option<Duration>) -> Simulated<Self> {
         let mut medium = MemDevice::new(Sectors(options.store.0 / SECTOR_BYTES));
         format_store(&mut medium, [1; 16], options.cluster, "simulated")?;
         let config = Config { cache: options.cache, ..Config::default() };
@@ -213,7 +209,7 @@ impl Eefs {
 
 impl World {
     /// Handles a request before the file system; true if the group store answers it.
-    pub(super) fn at_store(&mut self, event: &FileEvent) -> Result<bool, FilesError> {
+    pub(super) fn at_store(&mut self, event: &FileEvent) -> Simulated<bool> {
         let (now, file) = (self.now, u64::from(event.file));
         let Some(eefs) = &mut self.eefs else { return Ok(false) };
         if matches!(event.op, FileOp::Open | FileOp::Create) {
@@ -275,7 +271,7 @@ impl World {
         Ok(true)
     }
 
-    fn write_to_store(&mut self, event: &FileEvent, number: FileNumber) -> Result<(), FilesError> {
+    fn write_to_store(&mut self, event: &FileEvent, number: FileNumber) -> Simulated {
         let (now, file) = (self.now, u64::from(event.file));
         let Some(eefs) = &mut self.eefs else { return Ok(()) };
         let (offset, len) = (event.offset, event.len);
@@ -293,7 +289,7 @@ impl World {
     }
 
     /// Reads the likely next files while the disk turns.
-    fn read_ahead(&mut self, file: u64) -> Result<(), FilesError> {
+    fn read_ahead(&mut self, file: u64) -> Simulated {
         let Some(eefs) = &self.eefs else { return Ok(()) };
         if eefs.rest.is_none_or(|rest| rest.phase(self.now) == DiskPhase::Asleep) {
             return Ok(());
@@ -306,45 +302,33 @@ impl World {
         Ok(())
     }
 
-    pub(super) fn ask(&mut self, ask: Ask, asked: StoreRequest) -> Result<(), FilesError> {
-        let now = self.now;
+    pub(super) fn ask(&mut self, ask: Ask, asked: StoreRequest) -> Simulated {
         let Some(eefs) = &mut self.eefs else { return Ok(()) };
         eefs.next += 1;
         eefs.asked.insert(eefs.next, asked);
         let id = RequestId(eefs.next);
-        eefs.gfs.handle(now, Input::Ask { id, ask });
-        self.pump()
+        self.feed(Input::Ask { id, ask })
     }
 
-    pub(super) fn tick_store(&mut self) -> Result<(), FilesError> {
-        let now = self.now;
+    /// Passes an input to the store, and follows the store's outputs.
+    pub(super) fn feed(&mut self, input: Input) -> Simulated {
         if let Some(eefs) = &mut self.eefs {
-            eefs.gfs.handle(now, Input::Tick);
+            eefs.gfs.handle(self.now, input);
         }
         self.pump()
     }
 
-    pub(super) fn store_done(&mut self, io: IoId) -> Result<(), FilesError> {
-        let now = self.now;
+    pub(super) fn store_done(&mut self, io: IoId) -> Simulated {
         let Some(eefs) = &mut self.eefs else { return Ok(()) };
         let mut data = Vec::new();
         if let Some(extent) = eefs.reads.remove(&io.0) {
             data.resize(extent.bytes().0 as usize, 0);
             eefs.medium.read(extent, &mut data).map_err(seekless_store::AttachError::from)?;
         }
-        eefs.gfs.handle(now, Input::Done { io, result: Some(data) });
-        self.pump()
+        self.feed(Input::Done { io, result: Some(data) })
     }
 
-    pub(super) fn other_done(&mut self) -> Result<(), FilesError> {
-        let now = self.now;
-        if let Some(eefs) = &mut self.eefs {
-            eefs.gfs.handle(now, Input::OtherSynced(true));
-        }
-        self.pump()
-    }
-
-    fn pump(&mut self) -> Result<(), FilesError> {
+    fn pump(&mut self) -> Simulated {
         while let Some(eefs) = &mut self.eefs
             && let Some(output) = eefs.gfs.poll()
         {
@@ -379,11 +363,7 @@ impl World {
         Ok(())
     }
 
-    fn asked_ended(
-        &mut self,
-        asked: StoreRequest,
-        result: Result<Reply, Fault>,
-    ) -> Result<(), FilesError> {
+    fn asked_ended(&mut self, asked: StoreRequest, result: Result<Reply, Fault>) -> Simulated {
         match (asked, result) {
             (StoreRequest::Client(kind, arrived), Ok(_)) => self.answered(kind, arrived),
             (StoreRequest::Write(_, arrived, ..), Ok(_)) => self.answered(Kind::Write, arrived),
@@ -405,17 +385,15 @@ impl World {
             (StoreRequest::Fetch(..), Err(Fault::NoFile(_))) => {
                 return self.one_less(FileMove::Returned(Vec::new()));
             }
-            (StoreRequest::Nothing, Ok(_)) => {}
             // A file removed while a request waited for its group.
-            (_, Err(Fault::NoFile(_))) => {}
+            (_, Err(Fault::NoFile(_)) | Ok(_)) => {}
             (_, Err(fault)) => return Err(fault.into()),
-            (_, Ok(_)) => {}
         }
         Ok(())
     }
 
     /// A group's files are in the store.
-    fn formed(&mut self, files: Vec<u64>, numbers: Vec<FileNumber>) -> Result<(), FilesError> {
+    fn formed(&mut self, files: Vec<u64>, numbers: Vec<FileNumber>) -> Simulated {
         let now = self.now;
         let Some(eefs) = &mut self.eefs else { return Ok(()) };
         for (file, number) in files.into_iter().zip(numbers) {
@@ -429,7 +407,7 @@ impl World {
     }
 
     /// Reads files that move back out of the store.
-    fn fetch_all(&mut self, files: Vec<u64>, then: Option<LateWrite>) -> Result<(), FilesError> {
+    fn fetch_all(&mut self, files: Vec<u64>, then: Option<LateWrite>) -> Simulated {
         let Some(eefs) = &mut self.eefs else { return Ok(()) };
         let there: Vec<(u64, FileNumber)> =
             files.into_iter().filter_map(|f| Some((f, *eefs.here.get(&f)?))).collect();
@@ -445,7 +423,7 @@ impl World {
     }
 
     /// A file that moves back was read out of the store.
-    fn fetched(&mut self, file: u64, then: Option<LateWrite>) -> Result<(), FilesError> {
+    fn fetched(&mut self, file: u64, then: Option<LateWrite>) -> Simulated {
         let (now, size) = (self.now, self.facts[file as usize].size);
         let Some(eefs) = &mut self.eefs else { return Ok(()) };
         if let Some(number) = eefs.here.remove(&file) {

@@ -5,7 +5,7 @@ use seekless_block::{Op, SimTime};
 use seekless_store::{Arrival, Ask, Attributes, FILE_BYTES_MAX, FileNumber, Member, Stability};
 
 use super::group_module::{GroupUse, StoreRequest};
-use super::replay::FilesError;
+use super::replay::Simulated;
 use super::simulation::{Purpose, World, join};
 use crate::ffs::Work;
 
@@ -34,7 +34,7 @@ pub(super) enum FileMove {
 impl World {
     /// A request of the batch has ended. After the last, the file system does its part, and then
     /// `step` follows.
-    pub(super) fn one_less(&mut self, step: FileMove) -> Result<(), FilesError> {
+    pub(super) fn one_less(&mut self, step: FileMove) -> Simulated {
         let Some(eefs) = &mut self.eefs else { return Ok(()) };
         eefs.open = eefs.open.saturating_sub(1);
         if eefs.open > 0 {
@@ -56,7 +56,7 @@ impl World {
 
     /// EEFS's group shuffle: files that belong to no group move back, new members of groups move to
     /// the store.
-    pub(super) fn shuffle(&mut self) -> Result<(), FilesError> {
+    pub(super) fn shuffle(&mut self) -> Simulated {
         let Some(eefs) = &mut self.eefs else { return Ok(()) };
         let facts = &self.facts;
         let ffs = &self.ffs;
@@ -92,7 +92,7 @@ impl World {
         self.next_move()
     }
 
-    pub(super) fn next_move(&mut self) -> Result<(), FilesError> {
+    pub(super) fn next_move(&mut self) -> Simulated {
         let Some(eefs) = &mut self.eefs else { return Ok(()) };
         if eefs.moving {
             return Ok(());
@@ -138,7 +138,7 @@ impl World {
         }
     }
 
-    pub(super) fn go_on_moving(&mut self, step: FileMove) -> Result<(), FilesError> {
+    pub(super) fn go_on_moving(&mut self, step: FileMove) -> Simulated {
         match step {
             FileMove::Formed(lot) => {
                 let Some(eefs) = &mut self.eefs else { return Ok(()) };
@@ -178,7 +178,7 @@ impl World {
         }
     }
 
-    pub(super) fn moved(&mut self) -> Result<(), FilesError> {
+    pub(super) fn moved(&mut self) -> Simulated {
         if let Some(eefs) = &mut self.eefs {
             eefs.moving = false;
         }

@@ -154,6 +154,9 @@ pub(super) struct FileOutcome {
     pub grouping: Option<Grouping>,
 }
 
+/// The result of a simulation, or of a part of it.
+pub(super) type Simulated<T = ()> = Result<T, FilesError>;
+
 /// Why there is no result.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say it")]
@@ -185,7 +188,7 @@ pub(super) fn run_files(
     facts: &[FileFacts],
     events: impl Iterator<Item = Result<FileEvent, TraceError>>,
     options: &FilesOptions,
-) -> Result<FileOutcome, FilesError> {
+) -> Simulated<FileOutcome> {
     let mut world = World::new(system, facts, options)?;
     let (mut first, mut last) = (None, SimTime(0));
     for event in events {

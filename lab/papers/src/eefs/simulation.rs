@@ -4,18 +4,17 @@
 
 use std::collections::VecDeque;
 
-use crate::ffs::{BlockContent, Work};
-use crate::ffs::{Ffs, FfsConfig};
+use crate::ffs::{BlockContent, Ffs, FfsConfig, Work};
 use rustc_hash::FxHashMap;
 use seekless_block::{Bytes, Duration, Energy, Extent, Lba, Op, SECTOR_BYTES, Sectors, SimTime};
 use seekless_disk::{Command, Completion, Disk, Drive, PowerStates, Scheduler, SpinDown};
-use seekless_store::{IoId, IoPurpose};
+use seekless_store::{Input, IoId, IoPurpose};
 use seekless_trace::{FileEvent, FileOp};
 
 use super::group_module::Eefs;
 use super::moves::FileMove;
 use super::replay::{
-    FileCauses, FileEnergy, FileFacts, FileOutcome, FileSystem, FilesError, FilesOptions,
+    FileCauses, FileEnergy, FileFacts, FileOutcome, FileSystem, FilesOptions, Simulated,
 };
 
 /// The purpose of a chain of disk requests.
@@ -92,7 +91,7 @@ impl World {
         system: FileSystem,
         facts: &[FileFacts],
         options: &FilesOptions,
-    ) -> Result<Self, FilesError> {
+    ) -> Simulated<Self> {
         let disk = Disk::new(&options.disk)?;
         let capacity = disk.capacity();
         let mut drive = Drive::new(disk, Scheduler::CLook);
@@ -143,7 +142,7 @@ impl World {
     }
 
     /// Runs all events up to `until`.
-    pub(super) fn advance(&mut self, until: SimTime) -> Result<(), FilesError> {
+    pub(super) fn advance(&mut self, until: SimTime) -> Simulated {
         loop {
             let now = self.now;
             let store = self.eefs.as_mut().and_then(|e| e.wakeup(now));
@@ -160,7 +159,7 @@ impl World {
                 self.later(work)?;
             }
             if store.is_some_and(|t| t <= self.now) {
-                self.tick_store()?;
+                self.feed(Input::Tick)?;
             }
         }
         self.now = self.now.max(until);
@@ -168,11 +167,11 @@ impl World {
     }
 
     /// The trace is over: finishes requests, writes dirty blocks.
-    pub(super) fn finish(&mut self, last: SimTime) -> Result<(), FilesError> {
+    pub(super) fn finish(&mut self, last: SimTime) -> Simulated {
         self.advance(last + Duration::from_millis(120_000))
     }
 
-    pub(super) fn request(&mut self, event: &FileEvent) -> Result<(), FilesError> {
+    pub(super) fn request(&mut self, event: &FileEvent) -> Simulated {
         self.requests += 1;
         self.opens += u64::from(matches!(event.op, FileOp::Open | FileOp::Create));
         let (now, file) = (self.now, u64::from(event.file));
@@ -218,19 +217,14 @@ impl World {
     }
 
     /// Keeps the memory of the group store and the file system together within the baseline's.
-    fn share(&mut self) -> Result<(), FilesError> {
+    fn share(&mut self) -> Simulated {
         let Some(eefs) = &mut self.eefs else { return Ok(()) };
         let work = eefs.share(self.memory, &mut self.ffs);
         self.later(work)
     }
 
     /// Starts work of the file system.
-    pub(super) fn begin(
-        &mut self,
-        work: Work,
-        purpose: Purpose,
-        background: bool,
-    ) -> Result<(), FilesError> {
+    pub(super) fn begin(&mut self, work: Work, purpose: Purpose, background: bool) -> Simulated {
         let wait =
             work.wait.into_iter().map(|(op, e, part)| (op, self.of_files(e), part)).collect();
         for (op, extent, part) in work.later {
@@ -240,7 +234,7 @@ impl World {
         self.chain(wait, purpose, background)
     }
 
-    fn later(&mut self, work: Work) -> Result<(), FilesError> {
+    fn later(&mut self, work: Work) -> Simulated {
         self.begin(work, Purpose::Nothing, true)
     }
 
@@ -251,7 +245,7 @@ impl World {
         op: Op,
         extent: Extent,
         what: IoPurpose,
-    ) -> Result<(), FilesError> {
+    ) -> Simulated {
         let at = Extent { start: self.store_at + Sectors(extent.start.0), len: extent.len };
         // Reads have a waiting client; writes are background, as the file system's delayed writes
         // are.
@@ -273,12 +267,12 @@ impl World {
         left: VecDeque<(Op, Extent, BlockContent)>,
         purpose: Purpose,
         background: bool,
-    ) -> Result<(), FilesError> {
+    ) -> Simulated {
         let chain = Chain { arrived: self.now, left, background, purpose };
         self.go_on(self.next + 1, chain)
     }
 
-    fn go_on(&mut self, tag: u64, mut chain: Chain) -> Result<(), FilesError> {
+    fn go_on(&mut self, tag: u64, mut chain: Chain) -> Simulated {
         self.next = self.next.max(tag);
         let Some((op, extent, part)) = chain.left.pop_front() else { return self.ended(chain) };
         if let Some(since) = self.idle_since.take() {
@@ -317,7 +311,7 @@ impl World {
         Ok(())
     }
 
-    fn completed(&mut self, done: &Completion) -> Result<(), FilesError> {
+    fn completed(&mut self, done: &Completion) -> Simulated {
         let (a, power) = (&done.access, &self.power);
         self.energy[usize::from(a.write)] += power.transfer(a.write) * a.transfer;
         self.energy[2] += power.rotation_transfer * (a.rotation + a.overhead);
@@ -335,7 +329,7 @@ impl World {
         }
     }
 
-    fn ended(&mut self, chain: Chain) -> Result<(), FilesError> {
+    fn ended(&mut self, chain: Chain) -> Simulated {
         match chain.purpose {
             Purpose::Client(kind) => {
                 self.answered(kind, chain.arrived);
@@ -343,7 +337,7 @@ impl World {
             }
             Purpose::Nothing => Ok(()),
             Purpose::Store(io, _) => self.store_done(io),
-            Purpose::Other => self.other_done(),
+            Purpose::Other => self.feed(Input::OtherSynced(true)),
             Purpose::Move(step) => self.go_on_moving(step),
         }
     }

@@ -4,11 +4,11 @@ use seekless_block::{Extent, SECTOR_BYTES};
 
 use super::{
     BLOCK, BLOCK_SECTORS, DIRECT, Directory, ENTRIES, FRAGMENT, Ffs, FfsFull, INDIRECT, INODES,
-    Node, RUN,
+    Node, Placed, RUN,
 };
 
 impl Ffs {
-    pub(super) fn enter(&mut self, file: u64, directory: u32) -> Result<(), FfsFull> {
+    pub(super) fn enter(&mut self, file: u64, directory: u32) -> Placed {
         if !self.directories.contains_key(&directory) {
             // Directories go to the group with the most free space.
             let at =
@@ -39,7 +39,7 @@ impl Ffs {
         (inode / self.config.group_inodes) as usize
     }
 
-    pub(super) fn new_inode(&mut self, wanted: usize) -> Result<u32, FfsFull> {
+    pub(super) fn new_inode(&mut self, wanted: usize) -> Placed<u32> {
         let (count, each) = (self.groups.len(), self.config.group_inodes);
         for i in 0..count {
             let at = (wanted + i) % count;
@@ -58,7 +58,7 @@ impl Ffs {
     }
 
     /// The next free block of a cylinder group, or of the next group with space.
-    pub(super) fn new_block(&mut self, wanted: usize) -> Result<u32, FfsFull> {
+    pub(super) fn new_block(&mut self, wanted: usize) -> Placed<u32> {
         let (count, each) = (self.groups.len(), self.config.group_blocks);
         for i in 0..count {
             let at = (wanted + i) % count;
@@ -89,7 +89,7 @@ impl Ffs {
     }
 
     /// Gives a file blocks up to `size`.
-    pub(super) fn grow(&mut self, file: u64, size: u64) -> Result<(), FfsFull> {
+    pub(super) fn grow(&mut self, file: u64, size: u64) -> Placed {
         let Some(node) = self.files.get(&file) else { return Ok(()) };
         let (home, mut have) = (self.group_of_inode(node.inode), node.blocks.len() as u64);
         while have < size.div_ceil(BLOCK) {

@@ -78,6 +78,9 @@ impl FfsConfig {
 #[error("the modelled file system is full")]
 pub struct FfsFull;
 
+/// The result of placing something on the modelled file system.
+pub(crate) type Placed<T = ()> = Result<T, FfsFull>;
+
 /// The content of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BlockContent {
@@ -221,7 +224,7 @@ impl Ffs {
     }
 
     /// Puts a file of `size` bytes into a directory, without requests of the disk.
-    pub(crate) fn place(&mut self, file: u64, directory: u32, size: u64) -> Result<(), FfsFull> {
+    pub(crate) fn place(&mut self, file: u64, directory: u32, size: u64) -> Placed {
         self.enter(file, directory)?;
         self.grow(file, size)?;
         Ok(())

@@ -5,7 +5,7 @@ use seekless_block::SimTime;
 use super::cache::merge;
 use super::{
     BLOCK, BLOCK_SECTORS, BlockContent, CLUSTER_BLOCKS, DIRECT, ENTRIES, Ffs, FfsFull, INDIRECT,
-    NAME_MISSES, Node, Work,
+    NAME_MISSES, Node, Placed, Work,
 };
 
 impl Ffs {
@@ -87,13 +87,7 @@ impl Ffs {
     }
 
     /// Writes bytes of a file that is here; a partly written block is read first.
-    pub(crate) fn write(
-        &mut self,
-        now: SimTime,
-        file: u64,
-        offset: u64,
-        len: u64,
-    ) -> Result<Work, FfsFull> {
+    pub(crate) fn write(&mut self, now: SimTime, file: u64, offset: u64, len: u64) -> Placed<Work> {
         let mut work = Work::default();
         let Some(node) = self.files.get(&file).filter(|f| f.here) else { return Ok(work) };
         let (inode, old) = (node.inode, node.size);
@@ -122,12 +116,7 @@ impl Ffs {
     }
 
     /// Creates a file; the caller waits for the writes of its inode and its entry.
-    pub(crate) fn create(
-        &mut self,
-        now: SimTime,
-        file: u64,
-        directory: u32,
-    ) -> Result<Work, FfsFull> {
+    pub(crate) fn create(&mut self, now: SimTime, file: u64, directory: u32) -> Placed<Work> {
         let mut work = Work::default();
         self.enter(file, directory)?;
         self.sync_names(now, file, &mut work);
@@ -186,12 +175,7 @@ impl Ffs {
     }
 
     /// Moves the file back, with `size` bytes.
-    pub(crate) fn come_back(
-        &mut self,
-        now: SimTime,
-        file: u64,
-        size: u64,
-    ) -> Result<Work, FfsFull> {
+    pub(crate) fn come_back(&mut self, now: SimTime, file: u64, size: u64) -> Placed<Work> {
         let Some(node) = self.files.get(&file).filter(|f| !f.here) else {
             return Ok(Work::default());
         };

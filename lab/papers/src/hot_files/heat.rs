@@ -79,9 +79,8 @@ pub fn hottest(
     };
     if heat.here == 0 {
         let path = mounted.path().display();
-        return Err(HotFilesError::Refused(format!(
-            "{trace} transfers no data of any file below {path}"
-        )));
+        let why = format!("{trace} transfers no data of any file below {path}");
+        return Err(HotFilesError::Refused(why));
     }
     let stored = mounted.bytes().saturating_sub(mounted.free_bytes());
     let budget = ((choice.hottest * stored as f64) as u64).min(choice.most.0);
@@ -107,9 +106,8 @@ impl TraceHeat {
         }
         if list.files.is_empty() {
             let budget = Bytes(budget);
-            return Err(HotFilesError::Refused(format!(
-                "no file fits in {budget}: raise --hottest or --most"
-            )));
+            let why = format!("no file fits in {budget}: raise --hottest or --most");
+            return Err(HotFilesError::Refused(why));
         }
         let all: u64 = hottest.iter().map(|h| h.moved).sum();
         list.share = moved as f64 / all.max(1) as f64;
@@ -198,9 +196,8 @@ fn from_device_requests(
     let (found, owned) = owned_runs(mounted)?;
     if owned.is_empty() {
         let path = mounted.path().display();
-        return Err(HotFilesError::Refused(format!(
-            "the kernel reports the blocks of no file below {path}"
-        )));
+        let why = format!("the kernel reports the blocks of no file below {path}");
+        return Err(HotFilesError::Refused(why));
     }
     let mut reader = source.open(&choice.open)?;
     let (mut heat, mut here, mut elsewhere, mut seen) = (choice.temperature(), 0u64, 0u64, 0u64);

@@ -37,9 +37,8 @@ impl Mounted {
         let meta = root.metadata()?;
         if !meta.is_dir() {
             let path = path.display();
-            return Err(HotFilesError::Refused(format!(
-                "{path} is not a directory: name a mount point"
-            )));
+            let why = format!("{path} is not a directory: name a mount point");
+            return Err(HotFilesError::Refused(why));
         }
         if let Some(top) = mount_point_above(&whole, meta.dev())? {
             let (path, top) = (path.display(), top.display());

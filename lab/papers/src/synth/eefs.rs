@@ -6,6 +6,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use seekless_block::{SimTime, StreamId};
+use slab::Slab;
 
 use super::dice::Dice;
 use seekless_trace::{FileEvent, FileOp};
@@ -206,8 +207,7 @@ pub(crate) struct FilePlay {
     popularity: Vec<f64>,
     dice: Dice,
     active: BinaryHeap<Reverse<(u64, usize)>>,
-    runs: Vec<ProgramRun>,
-    spare: Vec<usize>,
+    runs: Slab<ProgramRun>,
     /// Runs begun; `all`: runs of the day.
     begun: u64,
     all: u64,
@@ -313,8 +313,7 @@ impl FilePlay {
             popularity,
             dice,
             active: BinaryHeap::new(),
-            runs: Vec::new(),
-            spare: Vec::new(),
+            runs: Slab::new(),
             begun: 0,
             all,
             next_start: 0,
@@ -407,16 +406,7 @@ impl FilePlay {
             done: 0,
             phase: FilePhase::Open,
         };
-        let slot = match self.spare.pop() {
-            Some(slot) => {
-                self.runs[slot] = run;
-                slot
-            }
-            None => {
-                self.runs.push(run);
-                self.runs.len() - 1
-            }
-        };
+        let slot = self.runs.insert(run);
         self.active.push(Reverse((self.next_start, slot)));
         self.next_start =
             if self.begun < self.all { self.start().max(self.next_start) } else { u64::MAX };
@@ -495,7 +485,9 @@ impl Iterator for FilePlay {
                 let gap = self.dice.exponential(mean) as u64 + 1_000;
                 self.active.push(Reverse((time + gap, slot)));
             }
-            None => self.spare.push(slot),
+            None => {
+                self.runs.remove(slot);
+            }
         }
         Some(FileEvent { time: SimTime(time), stream, file, op, offset, len, latency: None })
     }

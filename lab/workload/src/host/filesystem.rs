@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::config_text::{self, TextError};
+use crate::config_text::{self, ConfigText, Parsed, TextError};
 
 pub(crate) const BUILT_IN: &str = include_str!("../../filesystems.toml");
 
@@ -69,19 +69,14 @@ impl FsTable {
         Self::toml("filesystems.toml", BUILT_IN)
     }
 
-    pub(crate) fn toml(file: &str, text: &str) -> Result<Self, TextError> {
+    pub(crate) fn toml(file: &str, text: &str) -> Parsed<Self> {
         let table: Self = config_text::toml(file, text)?;
         for kind in &table.filesystem {
             if kind.make.is_empty() || !kind.make.iter().any(|a| a == "{device}") {
-                return Err(config_text::at(
-                    file,
-                    text,
-                    0,
-                    format!(
-                        "file system '{}': its command 'make' must contain {{device}}",
-                        kind.name
-                    ),
-                ));
+                let name = &kind.name;
+                let what =
+                    format!("file system '{name}': its command 'make' must contain {{device}}");
+                return ConfigText { file, text }.refuse(0, what);
             }
         }
         Ok(table)

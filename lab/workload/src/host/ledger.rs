@@ -229,9 +229,8 @@ fn detach_loops(place: &Path, dir: &Path) -> Result<Option<String>, HostError> {
     while !loops_of(place).is_empty() {
         if Instant::now() > end {
             let devices = loops_of(place).join(", ");
-            return Err(HostError::Refused(format!(
-                "{devices} of {shown} cannot be detached because it is in use"
-            )));
+            let why = format!("{devices} of {shown} cannot be detached because it is in use");
+            return Err(HostError::Refused(why));
         }
         std::thread::sleep(Duration::from_millis(20));
     }

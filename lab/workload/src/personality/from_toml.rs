@@ -8,7 +8,7 @@ use toml::Spanned;
 use super::{
     FDS, FileSetSpec, FileSlot, Flow, FlowStep, PaceUnit, Personality, SizeSpec, StepAction,
 };
-use crate::config_text::{self, Amount, ConfigText, TextError};
+use crate::config_text::{self, Amount, ConfigText, Parsed};
 
 /// Upper limits; a larger value is probably a mistake.
 pub(crate) const FILES_MAX: u64 = 100_000_000;
@@ -150,16 +150,12 @@ struct Reader<'a> {
 
 impl Personality {
     /// Parses a personality without a variant; see [`crate::preset`] for variants.
-    pub(crate) fn toml(file: &str, text: &str) -> Result<Self, TextError> {
+    pub(crate) fn toml(file: &str, text: &str) -> Parsed<Self> {
         Self::toml_variant(file, text, None)
     }
 
     /// Parses one of the variants in the file.
-    pub(crate) fn toml_variant(
-        file: &str,
-        text: &str,
-        variant: Option<&str>,
-    ) -> Result<Self, TextError> {
+    pub(crate) fn toml_variant(file: &str, text: &str, variant: Option<&str>) -> Parsed<Self> {
         let raw: Raw = config_text::toml(file, text)?;
         let mut reader = Reader {
             text: ConfigText { file, text },
@@ -177,16 +173,13 @@ impl Personality {
             flows.push(reader.flow(flow)?);
         }
         if reader.sets.is_empty() || flows.is_empty() {
-            return Err(reader
-                .text
-                .error(0, "a personality needs at least one [[set]] and one [[flow]]"));
+            let what = "a personality needs at least one [[set]] and one [[flow]]";
+            return reader.text.refuse(0, what);
         }
         if let Some((_, offset)) = reader.posts.iter().find(|(gate, _)| reader.gates[*gate].1 == 0)
         {
-            return Err(reader.text.error(
-                *offset,
-                "no step waits at this gate, so threads that post to it would wait forever",
-            ));
+            let what = "no step waits at this gate, so threads that post to it would wait forever";
+            return reader.text.refuse(*offset, what);
         }
         let rate = raw.rate.map(|r| reader.text.within("rate", r, 0.001..=1e9)).transpose()?;
         let mut personality = Self {
@@ -203,30 +196,29 @@ impl Personality {
         }
         match variant {
             Some(name) if !personality.name.ends_with(&format!(":{name}")) => {
-                Err(reader.text.error(0, format!("has no [[variant]] '{name}'")))
+                reader.text.refuse(0, format!("has no [[variant]] '{name}'"))
             }
             _ => Ok(personality),
         }
     }
 
     /// The names of the variants in a file, with their descriptions.
-    pub(crate) fn variants(file: &str, text: &str) -> Result<Vec<(String, String)>, TextError> {
+    pub(crate) fn variants(file: &str, text: &str) -> Parsed<Vec<(String, String)>> {
         let raw: Raw = config_text::toml(file, text)?;
         Ok(raw.variant.into_iter().map(|v| (v.name, v.about)).collect())
     }
 }
 
 impl Reader<'_> {
-    fn set(&self, raw: RawSet) -> Result<FileSetSpec, TextError> {
+    fn set(&self, raw: RawSet) -> Parsed<FileSetSpec> {
         let (offset, name) = (raw.name.span().start, raw.name.into_inner());
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if name.is_empty() || !name.chars().all(plain) || name.starts_with('.') {
-            return Err(self
-                .text
-                .error(offset, format!("set '{name}': a name is letters, digits, - and _")));
+            let what = format!("set '{name}': a name is letters, digits, - and _");
+            return self.text.refuse(offset, what);
         }
         if self.sets.iter().any(|s| s.name == name) {
-            return Err(self.text.error(offset, format!("there are two sets '{name}'")));
+            return self.text.refuse(offset, format!("there are two sets '{name}'"));
         }
         let mean = raw.size.get_ref().0;
         let size = match raw.shape {
@@ -248,20 +240,20 @@ impl Reader<'_> {
         })
     }
 
-    fn flow(&mut self, raw: RawFlow) -> Result<Flow, TextError> {
+    fn flow(&mut self, raw: RawFlow) -> Parsed<Flow> {
         let offset = raw.threads.span().start;
         let threads = self.text.within("threads", raw.threads, 1..=THREADS_MAX)? as u32;
         let (mut steps, mut offsets) = (Vec::new(), Vec::new());
         self.steps(raw.steps, &mut steps, &mut offsets, 0)?;
         if steps.is_empty() {
-            return Err(self.text.error(offset, format!("flow '{}' has no steps", raw.name)));
+            return self.text.refuse(offset, format!("flow '{}' has no steps", raw.name));
         }
         let flow = Flow { name: raw.name, threads, steps };
         if let Some((step, fd)) = flow.unopened() {
             let what = format!(
                 "no step of this flow opens descriptor {fd}; open or create it, or name a set"
             );
-            return Err(self.text.error(offsets[step], what));
+            return self.text.refuse(offsets[step], what);
         }
         Ok(flow)
     }
@@ -272,30 +264,25 @@ impl Reader<'_> {
         steps: &mut Vec<FlowStep>,
         offsets: &mut Vec<usize>,
         depth: usize,
-    ) -> Result<(), TextError> {
+    ) -> Parsed<()> {
         for step in raw {
             let (offset, mut step) = (step.span().start, step.into_inner());
             self.allowed(&step, offset)?;
             let times = step.times.as_ref().map_or(1, |t| *t.get_ref());
             if times == 0 {
                 let offset = step.times.map_or(offset, |t| t.span().start);
-                return Err(self
-                    .text
-                    .error(offset, "times = 0 is out of range; allowed: 1 and more"));
+                return self.text.refuse(offset, "times = 0 is out of range; allowed: 1 and more");
             }
             if let (Word::Repeat, Some(inner)) = (step.op, step.steps.take()) {
                 if depth >= 4 {
-                    return Err(self
-                        .text
-                        .error(offset, "repeat is nested too deep; allowed: 4 levels"));
+                    let what = "repeat is nested too deep; allowed: 4 levels";
+                    return self.text.refuse(offset, what);
                 }
                 let (mut more, mut places) = (Vec::new(), Vec::new());
                 self.steps(inner, &mut more, &mut places, depth + 1)?;
                 for _ in 0..times {
                     if steps.len() + more.len() > STEPS_MAX {
-                        return Err(self
-                            .text
-                            .error(offset, format!("more than {STEPS_MAX} steps")));
+                        return self.text.refuse(offset, format!("more than {STEPS_MAX} steps"));
                     }
                     steps.extend_from_slice(&more);
                     offsets.extend_from_slice(&places);
@@ -306,7 +293,7 @@ impl Reader<'_> {
             let act = self.act(step, offset)?;
             self.steps += 1;
             if self.steps > STEPS_MAX {
-                return Err(self.text.error(offset, format!("more than {STEPS_MAX} steps")));
+                return self.text.refuse(offset, format!("more than {STEPS_MAX} steps"));
             }
             steps.push(FlowStep {
                 name: name.unwrap_or_else(|| act.word().to_owned()),
@@ -319,7 +306,7 @@ impl Reader<'_> {
     }
 
     /// Checks that the fields fit the operation.
-    fn allowed(&self, step: &RawStep, offset: usize) -> Result<(), TextError> {
+    fn allowed(&self, step: &RawStep, offset: usize) -> Parsed<()> {
         let given = [
             ("set", step.set.is_some()),
             ("fd", step.fd.is_some()),
@@ -340,34 +327,31 @@ impl Reader<'_> {
         self.text.check_fields(offset, "this operation", &given, step.op.fields(), "name, times")
     }
 
-    fn act(&mut self, mut s: RawStep, offset: usize) -> Result<StepAction, TextError> {
+    fn act(&mut self, mut s: RawStep, offset: usize) -> Parsed<StepAction> {
         let set = s.set.as_ref().map(|n| self.find_set(n)).transpose()?;
         let fd = s.fd.take().map(|f| self.text.within("fd", f, 0..=FDS as u64 - 1)).transpose()?;
         if s.io.is_some() && set.is_none() && fd.is_none() {
-            return Err(self.text.error(offset, "this operation needs 'fd', 'set' or both"));
+            return self.text.refuse(offset, "this operation needs 'fd', 'set' or both");
         }
         let io = match &s.io {
             None => 0,
             Some(io) if (1..=IO_MAX).contains(&io.get_ref().0) => io.get_ref().0,
             Some(io) => {
                 let what = format!("io is out of range; allowed: 1 byte to {IO_MAX}");
-                return Err(self.text.error(io.span().start, what));
+                return self.text.refuse(io.span().start, what);
             }
         };
         let (fd, yes) = (fd.unwrap_or(0) as usize, |b: Option<bool>| b.unwrap_or(false));
         let slot = FileSlot { fd, set, rotate: yes(s.rotate) };
         if slot.rotate && slot.set.is_none() {
-            return Err(self
-                .text
-                .error(offset, "'rotate' needs a 'set'; it uses the files of the set in turn"));
+            let what = "'rotate' needs a 'set'; it uses the files of the set in turn";
+            return self.text.refuse(offset, what);
         }
         let set = set.unwrap_or(0);
         let (random, direct) = (yes(s.random), yes(s.direct));
         if direct && (!random || io % 512 != 0) {
-            return Err(self.text.error(
-                offset,
-                "'direct' needs 'random' and an io that is a multiple of 512 bytes",
-            ));
+            let what = "'direct' needs 'random' and an io that is a multiple of 512 bytes";
+            return self.text.refuse(offset, what);
         }
         let posts = self.text.within_or("posts", s.posts.take(), 1, 1..=1 << 40)?;
         Ok(match s.op {
@@ -384,7 +368,7 @@ impl Reader<'_> {
             Word::Write => {
                 let (sync, background) = (yes(s.sync), yes(s.background));
                 if background && !random {
-                    return Err(self.text.error(offset, "'background' needs 'random'"));
+                    return self.text.refuse(offset, "'background' needs 'random'");
                 }
                 StepAction::Write { slot, io, random, direct, sync, background }
             }
@@ -394,18 +378,13 @@ impl Reader<'_> {
     }
 
     /// An operation without a file: thinking, computing, gates and rates.
-    fn other_operation(
-        &mut self,
-        s: RawStep,
-        posts: u64,
-        offset: usize,
-    ) -> Result<StepAction, TextError> {
+    fn other_operation(&mut self, s: RawStep, posts: u64, offset: usize) -> Parsed<StepAction> {
         Ok(match s.op {
             Word::Think => match s.seconds {
                 Some(t) => StepAction::Think {
                     seconds: self.text.within("seconds", t, 0.0..=SECONDS_MAX)?,
                 },
-                None => return Err(self.text.error(offset, "this operation needs 'seconds'")),
+                None => return self.text.refuse(offset, "this operation needs 'seconds'"),
             },
             Word::Burn => StepAction::Burn { loops: s.loops.unwrap_or(0) },
             Word::Wait => {
@@ -421,11 +400,11 @@ impl Reader<'_> {
                 StepAction::Post { gate, posts }
             }
             Word::Pace => StepAction::Pace { by: s.by.unwrap_or(PaceUnit::Turns) },
-            _ => return Err(self.text.error(offset, "this operation needs 'steps'")),
+            _ => return self.text.refuse(offset, "this operation needs 'steps'"),
         })
     }
 
-    fn find_set(&self, name: &Spanned<String>) -> Result<usize, TextError> {
+    fn find_set(&self, name: &Spanned<String>) -> Parsed<usize> {
         let found = self.sets.iter().position(|s| s.name == *name.get_ref());
         found.ok_or_else(|| {
             let all: Vec<_> = self.sets.iter().map(|s| s.name.as_str()).collect();
@@ -443,12 +422,7 @@ impl Reader<'_> {
         })
     }
 
-    fn apply(
-        &self,
-        p: &mut Personality,
-        v: RawVariant,
-        wanted: Option<&str>,
-    ) -> Result<(), TextError> {
+    fn apply(&self, p: &mut Personality, v: RawVariant, wanted: Option<&str>) -> Parsed<()> {
         let is_it = wanted == Some(v.name.as_str());
         let missing = |name: &Spanned<String>, what: &str| {
             self.text.error(name.span().start, format!("there is no {what} '{}'", name.get_ref()))
@@ -457,9 +431,8 @@ impl Reader<'_> {
             let set = p.sets.iter_mut().find(|s| s.name == *name.get_ref());
             let set = set.ok_or_else(|| missing(&name, "set"))?;
             if files == 0 || files > FILES_MAX {
-                return Err(self
-                    .text
-                    .error(name.span().start, format!("allowed: 1 to {FILES_MAX} files")));
+                let what = format!("allowed: 1 to {FILES_MAX} files");
+                return self.text.refuse(name.span().start, what);
             }
             if is_it {
                 set.files = files;
@@ -476,9 +449,8 @@ impl Reader<'_> {
             let flow = p.flows.iter_mut().find(|f| f.name == *name.get_ref());
             let flow = flow.ok_or_else(|| missing(&name, "flow"))?;
             if !(1..=THREADS_MAX).contains(&u64::from(threads)) {
-                return Err(self
-                    .text
-                    .error(name.span().start, format!("allowed: 1 to {THREADS_MAX} threads")));
+                let what = format!("allowed: 1 to {THREADS_MAX} threads");
+                return self.text.refuse(name.span().start, what);
             }
             if is_it {
                 flow.threads = threads;

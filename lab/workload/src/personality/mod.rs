@@ -126,89 +126,42 @@ pub(crate) struct FileSlot {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum StepAction {
     /// Opens the next existing file of the set.
-    Open {
-        set: usize,
-        fd: usize,
-    },
+    Open { set: usize, fd: usize },
     /// Creates the next absent file of the set.
-    Create {
-        set: usize,
-        fd: usize,
-    },
-    Close {
-        fd: usize,
-    },
+    Create { set: usize, fd: usize },
+    /// Closes the descriptor.
+    Close { fd: usize },
     /// Deletes the next file of the set that no thread has open.
-    Delete {
-        set: usize,
-    },
+    Delete { set: usize },
     /// Reads the attributes of the next file of the set.
-    Stat {
-        set: usize,
-    },
+    Stat { set: usize },
     /// Makes the file durable.
-    Fsync {
-        fd: usize,
-    },
+    Fsync { fd: usize },
     /// Reads the whole file, `io` bytes at a time; counts as one operation.
-    ReadWhole {
-        slot: FileSlot,
-        io: u64,
-    },
+    ReadWhole { slot: FileSlot, io: u64 },
     /// Writes the file's size from the beginning, `io` bytes at a time; counts as one operation.
     /// The last write has `io` bytes, too.
-    WriteWhole {
-        slot: FileSlot,
-        io: u64,
-    },
+    WriteWhole { slot: FileSlot, io: u64 },
     /// Appends `io` bytes, or a random number of bytes below `io`.
-    Append {
-        slot: FileSlot,
-        io: u64,
-        random: bool,
-    },
+    Append { slot: FileSlot, io: u64, random: bool },
     /// Reads `io` bytes: the next ones, or at a random multiple of `io`. At the end of the file,
     /// reading starts again at the beginning.
-    Read {
-        slot: FileSlot,
-        io: u64,
-        random: bool,
-        direct: bool,
-    },
+    Read { slot: FileSlot, io: u64, random: bool, direct: bool },
     /// Writes `io` bytes: the next ones, or at a random multiple of `io`. With `sync`, each write
     /// is durable when it ends. With `background`, the thread continues at once.
-    Write {
-        slot: FileSlot,
-        io: u64,
-        random: bool,
-        direct: bool,
-        sync: bool,
-        background: bool,
-    },
+    Write { slot: FileSlot, io: u64, random: bool, direct: bool, sync: bool, background: bool },
     /// Waits for the thread's background writes.
     Await,
     /// Waits `seconds`.
-    Think {
-        seconds: f64,
-    },
+    Think { seconds: f64 },
     /// Computes: `loops` rounds of a short loop.
-    Burn {
-        loops: u64,
-    },
+    Burn { loops: u64 },
     /// Waits for `posts` posts, and takes them.
-    Wait {
-        gate: usize,
-        posts: u64,
-    },
+    Wait { gate: usize, posts: u64 },
     /// Posts; waits while the gate is full.
-    Post {
-        gate: usize,
-        posts: u64,
-    },
+    Post { gate: usize, posts: u64 },
     /// Waits until the rate allows the operations since the last pace.
-    Pace {
-        by: PaceUnit,
-    },
+    Pace { by: PaceUnit },
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]

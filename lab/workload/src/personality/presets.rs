@@ -1,7 +1,7 @@
 //! The built-in workloads.
 
 use super::Personality;
-use crate::config_text::TextError;
+use crate::config_text::Parsed;
 
 /// A built-in workload as a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub const fn presets() -> &'static [Preset] {
 
 /// The workload with this name: `webserver`, or a variant, `webserver:filebench`. `None` if there
 /// is no such workload.
-pub(crate) fn preset(name: &str) -> Option<Result<Personality, TextError>> {
+pub(crate) fn preset(name: &str) -> Option<Parsed<Personality>> {
     let (base, variant) = match name.split_once(':') {
         Some((base, variant)) => (base, Some(variant)),
         None => (name, None),

@@ -33,6 +33,7 @@ struct Helper {
 }
 
 /// The helpers; started when they are first needed.
+#[derive(Default)]
 pub(super) struct Background {
     helpers: Vec<Helper>,
     next: usize,
@@ -45,14 +46,7 @@ pub(super) struct Background {
 
 impl Background {
     pub(super) fn new(steps: usize) -> Self {
-        Self {
-            helpers: Vec::new(),
-            next: 0,
-            pending: Arc::default(),
-            failed: Arc::default(),
-            steps,
-            pattern: None,
-        }
+        Self { steps, ..Self::default() }
     }
 
     /// Starts a write of `len` bytes at `at`.

@@ -5,7 +5,7 @@ use crate::power::Energy;
 use crate::{Filled, Outcome};
 use serde::{Deserialize, Serialize};
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct RunRecord {
     /// `seekless.study-run/1`.
     pub schema: String,

@@ -171,12 +171,7 @@ impl Study<'_> {
             run,
             seed: self.spec.seed.wrapping_add(u64::from(run)),
             started_unix_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs()),
-            driver: String::new(),
-            mount_options: String::new(),
-            filled: None,
-            outcome: None,
-            energy: Vec::new(),
-            error: None,
+            ..RunRecord::default()
         };
         let result = self.measure(cell, &mut record);
         self.ledger.undo_all()?;
@@ -249,9 +244,8 @@ impl Study<'_> {
                 let (good, said) = attempt(&command, &dir)?;
                 if !good {
                     let last = said.lines().last().unwrap_or_default();
-                    return Err(StudyError::Refused(format!(
-                        "the file system is not sound after the run: {last}"
-                    )));
+                    let why = format!("the file system is not sound after the run: {last}");
+                    return Err(StudyError::Refused(why));
                 }
             }
         }

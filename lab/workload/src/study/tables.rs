@@ -415,10 +415,6 @@ mod tests {
                 cell: cell.id(),
                 run,
                 seed: 1,
-                started_unix_s: 0,
-                driver: String::new(),
-                mount_options: String::new(),
-                filled: None,
                 outcome: Some(Outcome {
                     seconds: 1.0,
                     operations: *ops as u64,
@@ -426,7 +422,7 @@ mod tests {
                     ..Outcome::default()
                 }),
                 energy: vec![Energy::new(source.clone(), watts, 1.0, None)],
-                error: None,
+                ..RunRecord::default()
             })
             .collect()
     }

@@ -1,7 +1,7 @@
 //! Flowops: the operations of a thread in Filebench's language.
 
 use super::parser::{Attribute, Parser};
-use crate::config_text::TextError;
+use crate::config_text::Parsed;
 use crate::personality::read_limits::{IO_MAX, SECONDS_MAX};
 use crate::personality::{FDS, FileSlot, FlowStep, PaceUnit, StepAction};
 
@@ -9,7 +9,10 @@ const FLOWOPS: &str = "openfile, createfile, closefile, deletefile, statfile, re
                        appendfile, appendfilerand, read, write, aiowrite, aiowait, fsync, delay, hog, semblock, \
                        sempost, eventlimit, opslimit, iopslimit, bwlimit";
 
-#[derive(Clone, Debug)]
+const ATTRIBUTES: &str = "name, fd, srcfd, filesetname, iosize, iters, value, highwater, target, random, opennext, \
+                          dsync, directio, workingset, blocking";
+
+#[derive(Default)]
 struct FlowopValues {
     fd: usize,
     source: Option<usize>,
@@ -25,30 +28,11 @@ struct FlowopValues {
     direct: bool,
 }
 
-impl Default for FlowopValues {
-    fn default() -> Self {
-        Self {
-            fd: 0,
-            source: None,
-            set: None,
-            io: None,
-            times: 1,
-            value: None,
-            high: None,
-            target: None,
-            random: false,
-            rotate: false,
-            sync: false,
-            direct: false,
-        }
-    }
-}
-
 impl Parser<'_> {
     /// Parses a flowop after its keyword.
-    pub(super) fn flowop(&mut self) -> Result<FlowStep, TextError> {
+    pub(super) fn flowop(&mut self) -> Parsed<FlowStep> {
         let (kind, offset) = self.plain("the kind of flowop")?;
-        let mut o = FlowopValues::default();
+        let mut o = FlowopValues { times: 1, ..FlowopValues::default() };
         let mut name = String::new();
         for a in self.attributes()? {
             match a.name.as_str() {
@@ -67,28 +51,22 @@ impl Parser<'_> {
                 "directio" => o.direct = self.truth(&a)?,
                 "workingset" => {
                     if self.number(&a)? != 0.0 {
-                        return Err(self.error(
-                            a.at,
-                            "a working set smaller than the file is not known here; allowed: 0",
-                        ));
+                        let what =
+                            "a working set smaller than the file is not known here; allowed: 0";
+                        return self.refuse(a.at, what);
                     }
                 }
                 "blocking" | "indexed" => {}
-                other => {
-                    let all = "name, fd, srcfd, filesetname, iosize, iters, value, highwater, target, random, opennext, dsync, directio, workingset, blocking";
-                    return Err(self.error(
-                        a.at,
-                        format!("a flowop has no attribute '{other}'; allowed: {all}"),
-                    ));
-                }
+                _ => return self.no_attribute(&a, "a flowop", ATTRIBUTES),
             }
         }
-        let act = self.act(&kind, &name, o.clone(), offset)?;
-        Ok(FlowStep { name: if name.is_empty() { kind } else { name }, act, times: o.times })
+        let times = o.times;
+        let act = self.act(&kind, &name, o, offset)?;
+        Ok(FlowStep { name: if name.is_empty() { kind } else { name }, act, times })
     }
 
     /// The index of the file set that an attribute names.
-    fn find_set(&self, a: &Attribute) -> Result<usize, TextError> {
+    fn find_set(&self, a: &Attribute) -> Parsed<usize> {
         let wanted = self.word(a)?;
         let found = self.sets.iter().position(|s| s.name == wanted);
         found.ok_or_else(|| {
@@ -99,22 +77,14 @@ impl Parser<'_> {
     }
 
     /// The operation of a flowop of kind `kind`.
-    fn act(
-        &mut self,
-        kind: &str,
-        name: &str,
-        o: FlowopValues,
-        offset: usize,
-    ) -> Result<StepAction, TextError> {
+    fn act(&mut self, kind: &str, name: &str, o: FlowopValues, at: usize) -> Parsed<StepAction> {
         if o.direct && (!o.random || o.io.is_some_and(|io| io % 512 != 0)) {
-            return Err(self.error(
-                offset,
-                "directio needs 'random' and an iosize that is a multiple of 512 bytes",
-            ));
+            let what = "directio needs 'random' and an iosize that is a multiple of 512 bytes";
+            return self.refuse(at, what);
         }
-        match self.file_operation(kind, &o, offset)? {
+        match self.file_operation(kind, &o, at)? {
             Some(action) => Ok(action),
-            None => self.other_operation(kind, name, o, offset),
+            None => self.other_operation(kind, name, o, at),
         }
     }
 
@@ -124,7 +94,7 @@ impl Parser<'_> {
         kind: &str,
         o: &FlowopValues,
         offset: usize,
-    ) -> Result<Option<StepAction>, TextError> {
+    ) -> Parsed<Option<StepAction>> {
         let set = || o.set.ok_or_else(|| self.error(offset, format!("{kind} needs 'filesetname'")));
         let io = || o.io.ok_or_else(|| self.error(offset, format!("{kind} needs 'iosize'")));
         let (fd, random, direct, sync) = (o.fd, o.random, o.direct, o.sync);
@@ -150,7 +120,7 @@ impl Parser<'_> {
             "aiowrite" if random => {
                 StepAction::Write { slot, io: io()?, random, direct, sync, background: true }
             }
-            "aiowrite" => return Err(self.error(offset, "aiowrite needs 'random'")),
+            "aiowrite" => return self.refuse(offset, "aiowrite needs 'random'"),
             _ => return Ok(None),
         }))
     }
@@ -162,13 +132,13 @@ impl Parser<'_> {
         name: &str,
         o: FlowopValues,
         offset: usize,
-    ) -> Result<StepAction, TextError> {
+    ) -> Parsed<StepAction> {
         let value = || o.value.ok_or_else(|| self.error(offset, format!("{kind} needs 'value'")));
         Ok(match kind {
             "aiowait" => StepAction::Await,
             "delay" => match value()? {
                 seconds if seconds <= SECONDS_MAX => StepAction::Think { seconds },
-                _ => return Err(self.error(offset, format!("a delay is at most {SECONDS_MAX} s"))),
+                _ => return self.refuse(offset, format!("a delay is at most {SECONDS_MAX} s")),
             },
             "hog" => StepAction::Burn { loops: value()? as u64 },
             "semblock" => {
@@ -191,7 +161,7 @@ impl Parser<'_> {
             "bwlimit" => StepAction::Pace { by: PaceUnit::Mebibytes },
             other => {
                 let what = format!("flowop '{other}' is not known here; allowed: {FLOWOPS}");
-                return Err(self.error(offset, what));
+                return self.refuse(offset, what);
             }
         })
     }

@@ -1,6 +1,6 @@
 //! The lexer of Filebench's language: its words, with their positions.
 
-use crate::config_text::{TextError, at};
+use crate::config_text::{ConfigText, Parsed};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -22,9 +22,9 @@ pub(super) struct Word {
 }
 
 /// Splits a text into words.
-pub(super) fn words(file: &str, text: &str) -> Result<Vec<Word>, TextError> {
+pub(super) fn words(source: ConfigText<'_>) -> Parsed<Vec<Word>> {
     let mut words = Vec::new();
-    let mut rest = text.char_indices().peekable();
+    let mut rest = source.text.char_indices().peekable();
     let plain = |c: char| !c.is_whitespace() && !"=,{}():;\"#$".contains(c);
     while let Some((i, c)) = rest.next() {
         let kind = match c {
@@ -45,12 +45,8 @@ pub(super) fn words(file: &str, text: &str) -> Result<Vec<Word>, TextError> {
                         Some((_, '\\')) => quoted.extend(rest.next().map(|n| n.1)),
                         Some((_, c)) if c != '\n' => quoted.push(c),
                         _ => {
-                            return Err(at(
-                                file,
-                                text,
-                                i,
-                                "the text that begins here has no closing '\"'",
-                            ));
+                            let what = "the text that begins here has no closing '\"'";
+                            return source.refuse(i, what);
                         }
                     }
                 }
@@ -66,7 +62,7 @@ pub(super) fn words(file: &str, text: &str) -> Result<Vec<Word>, TextError> {
                 }
                 match c {
                     '$' if word.is_empty() => {
-                        return Err(at(file, text, i, "a variable's name follows '$'"));
+                        return source.refuse(i, "a variable's name follows '$'");
                     }
                     '$' => Kind::Variable(word.trim_matches(['{', '}']).to_owned()),
                     _ => Kind::Plain(word),
@@ -75,6 +71,6 @@ pub(super) fn words(file: &str, text: &str) -> Result<Vec<Word>, TextError> {
         };
         words.push(Word { kind, at: i });
     }
-    words.push(Word { kind: Kind::End, at: text.len() });
+    words.push(Word { kind: Kind::End, at: source.text.len() });
     Ok(words)
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::lexer::{Kind, Word, words};
-use crate::config_text::{Amount, TextError, at};
+use crate::config_text::{Amount, ConfigText, Parsed, TextError};
 use crate::personality::read_limits::{FILES_MAX, STEPS_MAX, THREADS_MAX};
 use crate::personality::{FileSetSpec, Flow, Personality, SizeSpec};
 
@@ -26,8 +26,7 @@ pub(super) struct Attribute {
 }
 
 pub(super) struct Parser<'a> {
-    file: &'a str,
-    text: &'a str,
+    source: ConfigText<'a>,
     words: Vec<Word>,
     next: usize,
     variables: BTreeMap<String, Value>,
@@ -43,14 +42,16 @@ pub(super) struct Parser<'a> {
 
 const COMMANDS: &str = "set, define fileset, define process, eventgen, and run, echo, usage, debug, version, create, \
                         load, psrun, sleep, stats, system, enable, quit, which are ignored";
+const SET_ATTRIBUTES: &str = "name, path, entries, size, dirwidth, dirgamma, prealloc, readonly, reuse, paralloc, \
+                              trusttree, cached";
 
 impl Personality {
     /// Parses a workload in Filebench's language, as far as its shipped personalities use it.
-    pub(crate) fn wml(file: &str, text: &str) -> Result<Self, TextError> {
+    pub(crate) fn wml(file: &str, text: &str) -> Parsed<Self> {
+        let source = ConfigText { file, text };
         let mut parser = Parser {
-            file,
-            text,
-            words: words(file, text)?,
+            source,
+            words: words(source)?,
             next: 0,
             variables: BTreeMap::new(),
             sets: Vec::new(),
@@ -63,11 +64,11 @@ impl Personality {
         parser.all()?;
         let end = text.len();
         if parser.sets.is_empty() || parser.flows.is_empty() {
-            return Err(parser
-                .error(end, "there is no 'define fileset', or no 'define process' with a thread"));
+            return parser
+                .refuse(end, "there is no 'define fileset', or no 'define process' with a thread");
         }
         if let Some((_, at)) = parser.posts.iter().find(|p| parser.gates[p.0].1 == 0) {
-            return Err(parser.error(*at, "its target is not a semblock of this file"));
+            return parser.refuse(*at, "its target is not a semblock of this file");
         }
         let name = file.rsplit('/').next().unwrap_or(file).trim_end_matches(".f").to_owned();
         Ok(Self {
@@ -84,7 +85,16 @@ impl Personality {
 
 impl Parser<'_> {
     pub(super) fn error(&self, offset: usize, what: impl Into<String>) -> TextError {
-        at(self.file, self.text, offset, what)
+        self.source.error(offset, what)
+    }
+
+    pub(super) fn refuse<T>(&self, offset: usize, what: impl Into<String>) -> Parsed<T> {
+        self.source.refuse(offset, what)
+    }
+
+    /// Refuses an attribute. `thing` has the attributes `all`.
+    pub(super) fn no_attribute<T>(&self, a: &Attribute, thing: &str, all: &str) -> Parsed<T> {
+        self.refuse(a.at, format!("{thing} has no attribute '{}'; allowed: {all}", a.name))
     }
 
     fn peek(&self) -> &Word {
@@ -114,20 +124,20 @@ impl Parser<'_> {
         }
     }
 
-    pub(super) fn plain(&mut self, what: &str) -> Result<(String, usize), TextError> {
+    pub(super) fn plain(&mut self, what: &str) -> Parsed<(String, usize)> {
         let word = self.take();
         match word.kind {
             Kind::Plain(text) => Ok((text, word.at)),
-            _ => Err(self.error(word.at, format!("expected {what}"))),
+            _ => self.refuse(word.at, format!("expected {what}")),
         }
     }
 
-    fn sign(&mut self, sign: char) -> Result<(), TextError> {
+    fn sign(&mut self, sign: char) -> Parsed<()> {
         let word = self.take();
         if word.kind == Kind::Sign(sign) {
             return Ok(());
         }
-        Err(self.error(word.at, format!("expected '{sign}'")))
+        self.refuse(word.at, format!("expected '{sign}'"))
     }
 
     fn accept(&mut self, sign: char) -> bool {
@@ -136,7 +146,7 @@ impl Parser<'_> {
         is_it
     }
 
-    fn all(&mut self) -> Result<(), TextError> {
+    fn all(&mut self) -> Parsed<()> {
         loop {
             self.ends();
             if self.over() {
@@ -153,7 +163,7 @@ impl Parser<'_> {
                                 let rate = self.number(&a)?;
                                 self.rate = (rate > 0.0).then_some(rate.min(1e9));
                             }
-                            _ => return Err(self.error(a.at, "eventgen accepts only 'rate'")),
+                            _ => return self.refuse(a.at, "eventgen accepts only 'rate'"),
                         }
                     }
                 }
@@ -162,24 +172,22 @@ impl Parser<'_> {
                     self.skip_line();
                 }
                 other => {
-                    return Err(self.error(
-                        offset,
-                        format!("'{other}' is not a known command; allowed: {COMMANDS}"),
-                    ));
+                    let what = format!("'{other}' is not a known command; allowed: {COMMANDS}");
+                    return self.refuse(offset, what);
                 }
             }
         }
     }
 
     /// `$name = value`, or a command that sets a mode.
-    fn set(&mut self) -> Result<(), TextError> {
+    fn set(&mut self) -> Parsed<()> {
         let word = self.take();
         let Kind::Variable(name) = word.kind else {
             if word.kind == Kind::Plain("mode".to_owned()) {
                 self.skip_line();
                 return Ok(());
             }
-            return Err(self.error(word.at, "expected '$' and a variable's name, or 'mode'"));
+            return self.refuse(word.at, "expected '$' and a variable's name, or 'mode'");
         };
         self.sign('=')?;
         let value = self.value()?;
@@ -187,7 +195,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn value(&mut self) -> Result<Value, TextError> {
+    fn value(&mut self) -> Parsed<Value> {
         let word = self.take();
         match word.kind {
             Kind::Plain(text) if text == "cvar" || text == "randvar" => self.random(word.at),
@@ -196,13 +204,13 @@ impl Parser<'_> {
                 let all: Vec<_> = self.variables.keys().map(|k| format!("${k}")).collect();
                 self.error(word.at, format!("${name} is not set; set so far: {}", all.join(", ")))
             }),
-            _ => Err(self.error(word.at, "expected a value")),
+            _ => self.refuse(word.at, "expected a value"),
         }
     }
 
     /// `(type=cvar-gamma,parameters=mean:16384;gamma:1.5)`, or randvar's
     /// `(type=gamma,mean=..,gamma=..)`.
-    fn random(&mut self, offset: usize) -> Result<Value, TextError> {
+    fn random(&mut self, offset: usize) -> Parsed<Value> {
         self.sign('(')?;
         let (mut kind, mut mean, mut shape) = (String::new(), None, 1.5);
         loop {
@@ -229,17 +237,9 @@ impl Parser<'_> {
                         _ => shape = value,
                     }
                 }
-                "min" | "round" | "seed" | "randsrc" => {
-                    return Err(self.error(
-                        name_at,
-                        format!("'{name}' is not known here; allowed: mean, gamma"),
-                    ));
-                }
                 other => {
-                    return Err(self.error(
-                        name_at,
-                        format!("'{other}' is not a known parameter; allowed: mean, gamma"),
-                    ));
+                    let what = format!("'{other}' is not known here; allowed: mean, gamma");
+                    return self.refuse(name_at, what);
                 }
             }
             if !(self.accept(',') || self.accept(';')) {
@@ -253,17 +253,17 @@ impl Parser<'_> {
             {
                 Ok(Value::Gamma(mean, shape))
             }
-            ("cvar-gamma" | "gamma", _) => Err(self
-                .error(offset, "a gamma distribution needs a mean, and a gamma from 0.01 to 1000")),
-            (kind, _) => Err(self.error(
+            ("cvar-gamma" | "gamma", _) => self
+                .refuse(offset, "a gamma distribution needs a mean, and a gamma from 0.01 to 1000"),
+            (kind, _) => self.refuse(
                 offset,
                 format!("distribution '{kind}' is not known here; allowed: cvar-gamma, gamma"),
-            )),
+            ),
         }
     }
 
     /// `name=value, name, ...` to the end of the line or to a brace; a line can end after a comma.
-    pub(super) fn attributes(&mut self) -> Result<Vec<Attribute>, TextError> {
+    pub(super) fn attributes(&mut self) -> Parsed<Vec<Attribute>> {
         let mut all = Vec::new();
         loop {
             if !matches!(self.peek().kind, Kind::Plain(_)) || self.over() {
@@ -279,7 +279,7 @@ impl Parser<'_> {
         }
     }
 
-    fn number_of(&self, value: &Value, offset: usize) -> Result<f64, TextError> {
+    fn number_of(&self, value: &Value, offset: usize) -> Parsed<f64> {
         match value {
             Value::Text(text) => {
                 let number = text.parse::<f64>().ok().filter(|n| n.is_finite() && *n >= 0.0);
@@ -287,54 +287,54 @@ impl Parser<'_> {
                 number.ok_or_else(|| self.error(offset, format!("'{text}' is not a number")))
             }
             Value::Gamma(mean, _) => Ok(*mean),
-            Value::Yes => Err(self.error(offset, "needs '=' and a number")),
+            Value::Yes => self.refuse(offset, "needs '=' and a number"),
         }
     }
 
-    pub(super) fn number(&self, a: &Attribute) -> Result<f64, TextError> {
+    pub(super) fn number(&self, a: &Attribute) -> Parsed<f64> {
         self.number_of(&a.value, a.at)
     }
 
-    pub(super) fn whole(&self, a: &Attribute, low: u64, high: u64) -> Result<u64, TextError> {
+    pub(super) fn whole(&self, a: &Attribute, low: u64, high: u64) -> Parsed<u64> {
         let n = self.number(a)?;
         if n >= low as f64 && n <= high as f64 {
             return Ok(n as u64);
         }
-        Err(self.error(a.at, format!("{} = {n} is out of range; allowed: {low} to {high}", a.name)))
+        self.refuse(a.at, format!("{} = {n} is out of range; allowed: {low} to {high}", a.name))
     }
 
-    pub(super) fn truth(&self, a: &Attribute) -> Result<bool, TextError> {
+    pub(super) fn truth(&self, a: &Attribute) -> Parsed<bool> {
         match &a.value {
             Value::Yes => Ok(true),
             Value::Text(t) => match t.as_str() {
                 "true" | "1" => Ok(true),
                 "false" | "0" => Ok(false),
-                _ => Err(self.error(a.at, format!("{} must be true or false", a.name))),
+                _ => self.refuse(a.at, format!("{} must be true or false", a.name)),
             },
-            Value::Gamma(..) => Err(self.error(a.at, format!("{} must be true or false", a.name))),
+            Value::Gamma(..) => self.refuse(a.at, format!("{} must be true or false", a.name)),
         }
     }
 
-    pub(super) fn word(&self, a: &Attribute) -> Result<String, TextError> {
+    pub(super) fn word(&self, a: &Attribute) -> Parsed<String> {
         match &a.value {
             Value::Text(text) => Ok(text.clone()),
-            _ => Err(self.error(a.at, format!("{} needs '=' and a name", a.name))),
+            _ => self.refuse(a.at, format!("{} needs '=' and a name", a.name)),
         }
     }
 
-    fn define(&mut self) -> Result<(), TextError> {
+    fn define(&mut self) -> Parsed<()> {
         let (what, offset) = self.plain("'fileset', 'file' or 'process'")?;
         match what.as_str() {
             "fileset" | "file" => self.fileset(offset, what == "file"),
             "process" => self.process(),
-            other => Err(self.error(
+            other => self.refuse(
                 offset,
                 format!("'{other}' cannot be defined; allowed: fileset, file, process"),
-            )),
+            ),
         }
     }
 
-    fn fileset(&mut self, offset: usize, single: bool) -> Result<(), TextError> {
+    fn fileset(&mut self, offset: usize, single: bool) -> Parsed<()> {
         let mut set = FileSetSpec {
             name: String::new(),
             files: if single { 1 } else { 0 },
@@ -370,64 +370,55 @@ impl Parser<'_> {
                 "readonly" => set.read_only = self.truth(&a)?,
                 "path" | "reuse" | "paralloc" | "trusttree" | "cached" | "filesizegamma"
                 | "leafdirs" => {}
-                other => {
-                    let all = "name, path, entries, size, dirwidth, dirgamma, prealloc, readonly, reuse, paralloc, trusttree, cached";
-                    return Err(self.error(
-                        a.at,
-                        format!("a file set has no attribute '{other}'; allowed: {all}"),
-                    ));
-                }
+                _ => return self.no_attribute(&a, "a file set", SET_ATTRIBUTES),
             }
         }
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if set.name.is_empty() || !set.name.chars().all(plain) || set.name.starts_with('.') {
-            return Err(self.error(offset, "a file set needs a name of letters, digits, - and _"));
+            return self.refuse(offset, "a file set needs a name of letters, digits, - and _");
         }
         if set.files == 0 {
-            return Err(self.error(offset, "a file set needs 'entries'"));
+            return self.refuse(offset, "a file set needs 'entries'");
         }
         if self.sets.iter().any(|s| s.name == set.name) {
-            return Err(self.error(offset, format!("there are two file sets '{}'", set.name)));
+            return self.refuse(offset, format!("there are two file sets '{}'", set.name));
         }
         self.sets.push(set);
         Ok(())
     }
 
-    fn process(&mut self) -> Result<(), TextError> {
+    fn process(&mut self) -> Parsed<()> {
         let (mut instances, mut name) = (1, String::new());
         for a in self.attributes()? {
             match a.name.as_str() {
                 "instances" => instances = self.whole(&a, 1, THREADS_MAX)?,
                 "name" => name = self.word(&a)?,
                 "nice" => {}
-                other => {
-                    return Err(self.error(
-                        a.at,
-                        format!(
-                            "a process has no attribute '{other}'; allowed: name, instances, nice"
-                        ),
-                    ));
-                }
+                _ => return self.no_attribute(&a, "a process", "name, instances, nice"),
             }
         }
         self.ends();
         self.sign('{')?;
-        loop {
-            self.ends();
-            if self.accept('}') {
-                return Ok(());
-            }
-            let (word, offset) = self.plain("'thread' or '}'")?;
-            if word != "thread" {
-                return Err(
-                    self.error(offset, format!("expected 'thread' or '}}', found '{word}'"))
-                );
-            }
+        while self.next_in_block("thread")?.is_some() {
             self.thread(instances, &name)?;
         }
+        Ok(())
     }
 
-    fn thread(&mut self, processes: u64, process: &str) -> Result<(), TextError> {
+    /// Takes the next keyword of a block and returns its position; `None` at the end of the block.
+    fn next_in_block(&mut self, keyword: &str) -> Parsed<Option<usize>> {
+        self.ends();
+        if self.accept('}') {
+            return Ok(None);
+        }
+        let (word, offset) = self.plain(&format!("'{keyword}' or '}}'"))?;
+        if word == keyword {
+            return Ok(Some(offset));
+        }
+        self.refuse(offset, format!("expected '{keyword}' or '}}', found '{word}'"))
+    }
+
+    fn thread(&mut self, processes: u64, process: &str) -> Parsed<()> {
         let begin = self.peek().at;
         let (mut instances, mut name) = (1, process.to_owned());
         for a in self.attributes()? {
@@ -435,52 +426,35 @@ impl Parser<'_> {
                 "instances" => instances = self.whole(&a, 1, THREADS_MAX)?,
                 "name" => name = self.word(&a)?,
                 "memsize" | "useism" | "ioprio" => {}
-                other => {
-                    return Err(self.error(
-                        a.at,
-                        format!(
-                            "a thread has no attribute '{other}'; allowed: name, instances, memsize, useism"
-                        ),
-                    ));
+                _ => {
+                    return self.no_attribute(&a, "a thread", "name, instances, memsize, useism");
                 }
             }
         }
         self.ends();
         self.sign('{')?;
         let (mut steps, mut offsets) = (Vec::new(), Vec::new());
-        loop {
-            self.ends();
-            if self.accept('}') {
-                break;
-            }
-            let (word, offset) = self.plain("'flowop' or '}'")?;
-            if word != "flowop" {
-                return Err(
-                    self.error(offset, format!("expected 'flowop' or '}}', found '{word}'"))
-                );
-            }
+        while let Some(offset) = self.next_in_block("flowop")? {
             self.steps += 1;
             if self.steps > STEPS_MAX {
-                return Err(self.error(offset, format!("more than {STEPS_MAX} flowops")));
+                return self.refuse(offset, format!("more than {STEPS_MAX} flowops"));
             }
             steps.push(self.flowop()?);
             offsets.push(offset);
         }
         let threads = processes.saturating_mul(instances);
         if threads > THREADS_MAX || steps.is_empty() {
-            return Err(self.error(
-                begin,
-                format!(
-                    "a thread needs flowops, and at most {THREADS_MAX} instances over all processes"
-                ),
-            ));
+            let what = format!(
+                "a thread needs flowops, and at most {THREADS_MAX} instances over all processes"
+            );
+            return self.refuse(begin, what);
         }
         let flow = Flow { name, threads: threads as u32, steps };
         if let Some((step, fd)) = flow.unopened() {
             let what = format!(
                 "no flowop of this thread opens fd {fd}; open or create it, or name a file set"
             );
-            return Err(self.error(offsets[step], what));
+            return self.refuse(offsets[step], what);
         }
         self.flows.push(flow);
         Ok(())

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
+use super::orders::key;
 use super::*;
-use crate::{DEVICE, VAIN_MOST};
+use crate::{DEVICE, Piece, VAIN_MOST};
 
 const SECOND: u64 = 1_000_000_000;
 const DU: PageUser = PageUser { group: 10, program: 1 };

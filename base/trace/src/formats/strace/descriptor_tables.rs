@@ -2,8 +2,9 @@
 //! kernel, duplicated and inherited descriptors share their position.
 
 use rustc_hash::FxHashMap;
+use slab::Slab;
 
-use crate::error::BadRecord;
+use crate::error::{BadRecord, Parsed};
 
 /// Maximum number of descriptors and of processes; a trace with more is hostile.
 const MAX: usize = 1 << 20;
@@ -28,10 +29,8 @@ struct Table {
 #[derive(Debug, Default)]
 pub(super) struct Tables {
     of_pid: FxHashMap<u32, u32>,
-    tables: Vec<Table>,
-    free_tables: Vec<u32>,
-    open: Vec<Open>,
-    free: Vec<u32>,
+    tables: Slab<Table>,
+    open: Slab<Open>,
     fds: usize,
 }
 
@@ -41,14 +40,14 @@ impl Tables {
     }
 
     /// A process without known descriptors.
-    pub(super) fn begin(&mut self, pid: u32) -> Result<(), BadRecord> {
+    pub(super) fn begin(&mut self, pid: u32) -> Parsed<()> {
         let table = self.new_table(Table::default())?;
         self.assign(pid, table);
         Ok(())
     }
 
     /// Gives `child` its parent's descriptors: a copy, or the same table.
-    pub(super) fn fork(&mut self, parent: u32, child: u32, share: bool) -> Result<(), BadRecord> {
+    pub(super) fn fork(&mut self, parent: u32, child: u32, share: bool) -> Parsed<()> {
         let Some(&table) = self.of_pid.get(&parent) else { return self.begin(child) };
         let table = if share {
             table
@@ -81,16 +80,11 @@ impl Tables {
         }
     }
 
-    fn new_table(&mut self, table: Table) -> Result<u32, BadRecord> {
-        if let Some(free) = self.free_tables.pop() {
-            self.tables[free as usize] = table;
-            return Ok(free);
-        }
+    fn new_table(&mut self, table: Table) -> Parsed<u32> {
         if self.tables.len() >= MAX {
             return Err(BadRecord::new("at most 1,048,576 processes at once"));
         }
-        self.tables.push(table);
-        Ok(self.tables.len() as u32 - 1)
+        Ok(self.tables.insert(table) as u32)
     }
 
     fn assign(&mut self, pid: u32, table: u32) {
@@ -104,8 +98,7 @@ impl Tables {
         let t = &mut self.tables[table as usize];
         t.refs -= 1;
         if t.refs == 0 {
-            let fds = std::mem::take(t).fds;
-            self.free_tables.push(table);
+            let fds = self.tables.remove(table as usize).fds;
             self.fds -= fds.len();
             fds.into_values().for_each(|open| self.drop_open(open));
         }
@@ -135,29 +128,13 @@ impl Tables {
     }
 
     /// Makes a descriptor refer to `file`.
-    pub(super) fn open(
-        &mut self,
-        pid: u32,
-        fd: u32,
-        file: u32,
-        append: bool,
-    ) -> Result<(), BadRecord> {
-        let new = Open { file, at: 0, append, refs: 0 };
-        let open = match self.free.pop() {
-            Some(free) => {
-                self.open[free as usize] = new;
-                free
-            }
-            None => {
-                self.open.push(new);
-                self.open.len() as u32 - 1
-            }
-        };
-        self.set(pid, fd, open)
+    pub(super) fn open(&mut self, pid: u32, fd: u32, file: u32, append: bool) -> Parsed<()> {
+        let open = self.open.insert(Open { file, at: 0, append, refs: 0 });
+        self.set(pid, fd, open as u32)
     }
 
     /// Makes `to` refer to the same open file as `from`.
-    pub(super) fn duplicate(&mut self, pid: u32, from: u32, to: u32) -> Result<(), BadRecord> {
+    pub(super) fn duplicate(&mut self, pid: u32, from: u32, to: u32) -> Parsed<()> {
         let open = self.table(pid).and_then(|t| t.fds.get(&from).copied());
         match open {
             Some(open) if from != to => self.set(pid, to, open),
@@ -169,7 +146,7 @@ impl Tables {
         }
     }
 
-    fn set(&mut self, pid: u32, fd: u32, open: u32) -> Result<(), BadRecord> {
+    fn set(&mut self, pid: u32, fd: u32, open: u32) -> Parsed<()> {
         self.open[open as usize].refs += 1;
         let full = self.fds >= MAX;
         let Some(table) = self.table(pid) else { return Ok(()) };
@@ -205,7 +182,7 @@ impl Tables {
         let o = &mut self.open[open as usize];
         o.refs -= 1;
         if o.refs == 0 {
-            self.free.push(open);
+            self.open.remove(open as usize);
         }
     }
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::descriptor_tables::Tables;
 use super::grammar::{Call, Descriptor, string, unescape};
-use crate::error::BadRecord;
+use crate::error::Parsed;
 use crate::files::{FileOp, FileTable, RawEvent};
 use crate::reader_context::{Process, ReaderContext};
 use crate::text_lines::number;
@@ -99,7 +99,7 @@ pub(super) struct CallOnFiles<'a, 'b> {
 }
 
 impl CallOnFiles<'_, '_> {
-    pub(super) fn apply(&mut self, kind: CallEffect, value: u64) -> Result<(), BadRecord> {
+    pub(super) fn apply(&mut self, kind: CallEffect, value: u64) -> Parsed<()> {
         let pid = self.pid;
         let new_fd = u32::try_from(value).unwrap_or(u32::MAX);
         match kind {
@@ -170,7 +170,7 @@ impl CallOnFiles<'_, '_> {
         }
     }
 
-    fn rename(&mut self, from: usize, to: usize) -> Result<(), BadRecord> {
+    fn rename(&mut self, from: usize, to: usize) -> Parsed<()> {
         if let (Some(from), Some(to)) = (self.path(from), self.path(to))
             && is_file(&from)
         {
@@ -180,7 +180,7 @@ impl CallOnFiles<'_, '_> {
         Ok(())
     }
 
-    fn unlink(&mut self, path: usize) -> Result<(), BadRecord> {
+    fn unlink(&mut self, path: usize) -> Parsed<()> {
         if let Some(path) = self.path(path)
             && memchr::memmem::find(self.call.arg(2), b"AT_REMOVEDIR").is_none()
             && is_file(&path)
@@ -191,7 +191,7 @@ impl CallOnFiles<'_, '_> {
         Ok(())
     }
 
-    fn truncate(&mut self) -> Result<(), BadRecord> {
+    fn truncate(&mut self) -> Parsed<()> {
         if let (Some(path), Some(len)) = (self.path(0), number(self.call.arg(1)))
             && is_file(&path)
         {
@@ -212,7 +212,7 @@ impl CallOnFiles<'_, '_> {
     }
 
     /// Stores the size of the file of the first argument.
-    fn status(&mut self) -> Result<(), BadRecord> {
+    fn status(&mut self) -> Parsed<()> {
         // `newfstatat` of a descriptor has an empty path.
         let at = if self.call.arg(1) == b"\"\"" { 2 } else { 1 };
         if let Some(size) = size_in(self.call.arg(at))
@@ -239,7 +239,7 @@ impl CallOnFiles<'_, '_> {
     }
 
     /// The file of a descriptor argument. A path from `-y` has priority.
-    fn file(&mut self, arg: usize) -> Result<Option<u32>, BadRecord> {
+    fn file(&mut self, arg: usize) -> Parsed<Option<u32>> {
         let Some(d) = Descriptor::parse(self.call.arg(arg)) else { return Ok(None) };
         let Some(fd) = d.number else { return Ok(None) };
         let known = self.tables.get(self.pid, fd).map(|open| open.file);
@@ -258,13 +258,7 @@ impl CallOnFiles<'_, '_> {
         Ok(Some(file))
     }
 
-    fn transfer(
-        &mut self,
-        op: FileOp,
-        arg: usize,
-        at: Option<u64>,
-        len: u64,
-    ) -> Result<(), BadRecord> {
+    fn transfer(&mut self, op: FileOp, arg: usize, at: Option<u64>, len: u64) -> Parsed<()> {
         let Some(file) = self.file(arg)? else {
             let descriptor = Descriptor::parse(self.call.arg(arg));
             // Without `-y`, a pipe cannot be distinguished from a file opened before the trace.
@@ -295,7 +289,7 @@ impl CallOnFiles<'_, '_> {
         Ok(())
     }
 
-    fn open(&mut self, arg: usize, flags: &[u8], fd: u32) -> Result<(), BadRecord> {
+    fn open(&mut self, arg: usize, flags: &[u8], fd: u32) -> Parsed<()> {
         let has = |flag: &[u8]| memchr::memmem::find(flags, flag).is_some();
         let path = match self.call.path {
             Some(path) => Some(unescape(path)),
@@ -330,7 +324,7 @@ impl CallOnFiles<'_, '_> {
         Ok(())
     }
 
-    fn seek(&mut self, to: Option<u64>) -> Result<(), BadRecord> {
+    fn seek(&mut self, to: Option<u64>) -> Parsed<()> {
         self.file(0)?;
         if let (Some(fd), Some(to)) = (self.fd(0), to)
             && let Some(open) = self.tables.get(self.pid, fd)
@@ -340,7 +334,7 @@ impl CallOnFiles<'_, '_> {
         Ok(())
     }
 
-    fn duplicate(&mut self, arg: usize, to: u32) -> Result<(), BadRecord> {
+    fn duplicate(&mut self, arg: usize, to: u32) -> Parsed<()> {
         self.file(arg)?;
         match self.fd(arg) {
             Some(from) => self.tables.duplicate(self.pid, from, to),

@@ -17,7 +17,7 @@ use rustc_hash::FxHashMap;
 use self::descriptor_tables::Tables;
 use self::effects::{CallEffect, CallOnFiles, effect_of, is_fork, shares_files};
 use self::grammar::{Call, Stamp, name, prefix};
-use crate::error::BadRecord;
+use crate::error::{BadRecord, Parsed};
 use crate::files::{FileFormat, FileTable};
 use crate::reader_context::ReaderContext;
 use crate::text_lines::trim;
@@ -98,12 +98,7 @@ pub(super) struct Strace {
 }
 
 impl FileFormat for Strace {
-    fn line(
-        &mut self,
-        line: &[u8],
-        files: &mut FileTable,
-        cx: &mut ReaderContext,
-    ) -> Result<bool, BadRecord> {
+    fn line(&mut self, line: &[u8], files: &mut FileTable, cx: &mut ReaderContext) -> Parsed<bool> {
         if line.starts_with(b"strace: ") {
             return Ok(false);
         }
@@ -128,7 +123,7 @@ impl Strace {
         line: &[u8],
         files: &mut FileTable,
         cx: &mut ReaderContext,
-    ) -> Result<bool, BadRecord> {
+    ) -> Parsed<bool> {
         let (prefix, text) = prefix(line);
         // On a terminal strace prints no process number while there is only one process.
         let pid = if prefix.pid == 0 { self.alone } else { prefix.pid };
@@ -180,7 +175,7 @@ impl Strace {
 
     /// Handles the first appearance of a process. Its parent is a process that is forking, or it is
     /// the process that had no number while it was alone. If it resumes a call, it is the latter.
-    fn meet(&mut self, pid: u32, resumes: bool) -> Result<(), BadRecord> {
+    fn meet(&mut self, pid: u32, resumes: bool) -> Parsed<()> {
         if self.tables.knows(pid) {
             return Ok(());
         }
@@ -207,7 +202,7 @@ impl Strace {
         time: Option<u64>,
         files: &mut FileTable,
         cx: &mut ReaderContext,
-    ) -> Result<bool, BadRecord> {
+    ) -> Parsed<bool> {
         let (name, rest) = name(text).ok_or(BadRecord::new(EXPECTED))?;
         let Some(kind) = effect_of(name) else {
             let ends = memchr::memmem::find(rest, b" = ").is_some();

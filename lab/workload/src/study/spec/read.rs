@@ -5,7 +5,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::{Cell, Combine, DeviceKind, DeviceSpec, StudySpec, WorkloadSpec};
-use crate::config_text::{self, Amount, ConfigText, TextError};
+use crate::config_text::{self, Amount, ConfigText, Parsed, TextError};
 use crate::host::{FsKind, FsTable};
 
 #[derive(Deserialize)]
@@ -96,10 +96,8 @@ impl StudySpec {
         let least_runs = place.within_or("least_runs", raw.least_runs, 5, 1..=1000)?;
         let most_runs = place.within_or("most_runs", raw.most_runs, least_runs.max(5), 1..=1000)?;
         if most_runs < least_runs {
-            return Err(place.error(
-                0,
-                format!("most_runs = {most_runs} is less than least_runs = {least_runs}"),
-            ));
+            let what = format!("most_runs = {most_runs} is less than least_runs = {least_runs}");
+            return place.refuse(0, what);
         }
         let mut kinds = FsTable::built_in()?;
         kinds.add(raw.filesystem);
@@ -138,12 +136,12 @@ impl StudySpec {
         }
         spec.multiply(&systems);
         if spec.cells.is_empty() {
-            return Err(place.error(0, "the matrix is empty: a study has at least one [[device]], [[workload]] and [[system]]"));
+            return place.refuse(0, "the matrix is empty: a study has at least one [[device]], [[workload]] and [[system]]");
         }
         let mut ids: Vec<_> = spec.cells.iter().map(Cell::id).collect();
         ids.sort();
         if let Some(twice) = ids.windows(2).find(|w| w[0] == w[1]) {
-            return Err(place.error(0, format!("'{}' is in the matrix twice", twice[0])));
+            return place.refuse(0, format!("'{}' is in the matrix twice", twice[0]));
         }
         Ok(spec)
     }
@@ -181,16 +179,11 @@ impl StudySpec {
 }
 
 impl Reader<'_> {
-    fn bytes(
-        &self,
-        field: &str,
-        value: Option<Spanned<Amount>>,
-        least: u64,
-    ) -> Result<Option<u64>, TextError> {
+    fn bytes(&self, field: &str, value: Option<Spanned<Amount>>, low: u64) -> Parsed<Option<u64>> {
         let Some(value) = value else { return Ok(None) };
         let (offset, bytes) = (value.span().start, value.into_inner().0);
-        let what = || format!("{field} is out of range; allowed: {} MiB to 64 TiB", least >> 20);
-        (least..=1 << 46)
+        let what = || format!("{field} is out of range; allowed: {} MiB to 64 TiB", low >> 20);
+        (low..=1 << 46)
             .contains(&bytes)
             .then_some(Some(bytes))
             .ok_or_else(|| self.0.error(offset, what()))
@@ -201,41 +194,33 @@ impl Reader<'_> {
         &self,
         names: Option<&[Spanned<String>]>,
         workloads: &[WorkloadSpec],
-    ) -> Result<Option<Vec<String>>, TextError> {
+    ) -> Parsed<Option<Vec<String>>> {
         let Some(names) = names else { return Ok(None) };
         let known: Vec<_> = workloads.iter().map(|w| w.name.as_str()).collect();
         match names.iter().find(|n| !known.contains(&n.get_ref().as_str())) {
             None => Ok(Some(names.iter().map(|n| n.get_ref().clone()).collect())),
-            Some(bad) => Err(self.0.error(
+            Some(bad) => self.0.refuse(
                 bad.span().start,
                 format!("there is no workload '{}'; allowed: {}", bad.get_ref(), known.join(", ")),
-            )),
+            ),
         }
     }
 
-    fn name(&self, name: &Spanned<String>) -> Result<String, TextError> {
+    fn name(&self, name: &Spanned<String>) -> Parsed<String> {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
         let text = name.get_ref();
         if text.is_empty() || !text.chars().all(plain) || text.starts_with('.') {
-            return Err(self.0.error(
-                name.span().start,
-                format!("'{text}': a name is letters, digits, -, _ and :"),
-            ));
+            let what = format!("'{text}': a name is letters, digits, -, _ and :");
+            return self.0.refuse(name.span().start, what);
         }
         Ok(text.clone())
     }
 
-    fn device(
-        &self,
-        raw: Spanned<RawDevice>,
-        others: &[DeviceSpec],
-    ) -> Result<DeviceSpec, TextError> {
+    fn device(&self, raw: Spanned<RawDevice>, others: &[DeviceSpec]) -> Parsed<DeviceSpec> {
         let (offset, raw) = (raw.span().start, raw.into_inner());
         let name = self.name(&raw.name)?;
         if others.iter().any(|d| d.name == name) {
-            return Err(self
-                .0
-                .error(raw.name.span().start, format!("there are two devices '{name}'")));
+            return self.0.refuse(raw.name.span().start, format!("there are two devices '{name}'"));
         }
         self.check_fields(offset, &raw)?;
         let bytes = self.bytes("size", raw.size, 1 << 20)?.unwrap_or(0);
@@ -253,7 +238,7 @@ impl Reader<'_> {
     }
 
     /// Refuses missing fields, and fields of other kinds of device.
-    fn check_fields(&self, offset: usize, raw: &RawDevice) -> Result<(), TextError> {
+    fn check_fields(&self, offset: usize, raw: &RawDevice) -> Parsed<()> {
         let given = [
             ("size", raw.size.is_some()),
             ("direct_io", raw.direct_io.is_some()),
@@ -273,11 +258,7 @@ impl Reader<'_> {
         self.0.check_fields(offset, "this kind of device", &given, fields, "name, kind")
     }
 
-    fn workload(
-        &self,
-        raw: RawWorkload,
-        others: &[WorkloadSpec],
-    ) -> Result<WorkloadSpec, TextError> {
+    fn workload(&self, raw: RawWorkload, others: &[WorkloadSpec]) -> Parsed<WorkloadSpec> {
         let name = match &raw.name {
             Some(name) => self.name(name)?,
             None => {
@@ -292,9 +273,8 @@ impl Reader<'_> {
         };
         let offset = raw.personality.span().start;
         if others.iter().any(|w| w.name == name) {
-            return Err(self
-                .0
-                .error(offset, format!("there are two workloads '{name}'; give one a 'name'")));
+            let what = format!("there are two workloads '{name}'; give one a 'name'");
+            return self.0.refuse(offset, what);
         }
         let mut rates = Vec::new();
         for rate in raw.rates {
@@ -309,21 +289,15 @@ impl Reader<'_> {
         })
     }
 
-    fn systems(
-        &self,
-        raw: RawSystem,
-        combine: Combine,
-        kinds: &FsTable,
-    ) -> Result<Vec<Cell>, TextError> {
+    fn systems(&self, raw: RawSystem, combine: Combine, kinds: &FsTable) -> Parsed<Vec<Cell>> {
         let name = raw.filesystem.get_ref();
         let kind = kinds.get(name).ok_or_else(|| {
             let known: Vec<_> = kinds.filesystem.iter().map(|k| k.name.as_str()).collect();
             let what = format!("there is no file system '{name}'; allowed: {}, or one of your own as [[filesystem]]", known.join(", "));
             self.0.error(raw.filesystem.span().start, what)
         })?;
-        let options =
-            |given: &[Spanned<String>], known: Vec<&str>| -> Result<Vec<Vec<String>>, TextError> {
-                given
+        let options = |given: &[Spanned<String>], known: Vec<&str>| -> Parsed<Vec<Vec<String>>> {
+            given
                 .iter()
                 .map(|text| {
                     let names: Vec<String> =
@@ -335,12 +309,12 @@ impl Reader<'_> {
                                 "{name} has no option '{bad}'; allowed: {}, several with + between",
                                 known.join(", ")
                             );
-                            Err(self.0.error(text.span().start, what))
+                            self.0.refuse(text.span().start, what)
                         }
                     }
                 })
                 .collect()
-            };
+        };
         let format = options(&raw.format, kind.format.keys().map(String::as_str).collect())?;
         let mount = options(&raw.mount, kind.mount.keys().map(String::as_str).collect())?;
         let cell = |format: &[String], mount: &[String]| Cell {
