@@ -418,18 +418,10 @@ impl Engine {
         target: Target,
         op: Op,
         extent: Extent,
-        RequestOrigin { flags, stream }: RequestOrigin,
+        origin: RequestOrigin,
         memory: Option<Memory>,
     ) {
-        self.submit_as(
-            Class::Foreground,
-            id,
-            target,
-            op,
-            extent,
-            RequestOrigin { flags, stream },
-            memory,
-        );
+        self.submit_as(Class::Foreground, id, target, op, extent, origin, memory);
     }
 
     #[expect(clippy::too_many_arguments, reason = "an I/O has that many parts")]
