@@ -316,12 +316,8 @@ impl Engine {
             {
                 self.stats.overtaken += PAGE_SECTORS;
             } else {
-                self.copies.add(
-                    Slot(slot),
-                    HomePage(home),
-                    CopyState::Clean,
-                    self.background.sums[at],
-                );
+                let (page, sum) = (HomePage(home), self.background.sums[at]);
+                self.copies.add(Slot(slot), page, CopyState::Clean, sum);
                 self.stats.moved_bytes += PAGE_BYTES;
                 good += 1;
             }

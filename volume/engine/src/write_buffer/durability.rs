@@ -283,15 +283,8 @@ impl Engine {
         let client =
             waiters.any(|w| matches!(w, Waiter::Flush(_) | Waiter::Write(..) | Waiter::Open));
         let class = if client { Class::Foreground } else { self.class_of_records() };
-        self.submit_as(
-            class,
-            io,
-            target,
-            Op::Flush,
-            Extent::default(),
-            RequestOrigin::default(),
-            None,
-        );
+        let (extent, origin) = (Extent::default(), RequestOrigin::default());
+        self.submit_as(class, io, target, Op::Flush, extent, origin, None);
     }
 
     pub(crate) fn sync_home_done(&mut self, ok: bool) {

@@ -339,15 +339,8 @@ impl Engine {
         self.log.since_checkpoint += 1 + data;
         let memory = Some(Memory::Buffer { index, offset: Sectors(0) });
         let class = if client { Class::Foreground } else { self.class_of_records() };
-        self.submit_as(
-            class,
-            io,
-            Target::Area,
-            Op::Write,
-            extent,
-            RequestOrigin::default(),
-            memory,
-        );
+        let origin = RequestOrigin::default();
+        self.submit_as(class, io, Target::Area, Op::Write, extent, origin, memory);
     }
 
     pub(crate) fn record_done(&mut self, number: u64, ok: bool) {
