@@ -14,6 +14,7 @@ pub(crate) mod engine_state;
 pub(crate) mod in_place;
 pub(crate) mod pace;
 pub(crate) mod page_map;
+mod ram_and_trail;
 pub(crate) mod ram_cache;
 mod ram_index;
 pub(crate) mod read;
