@@ -125,7 +125,6 @@ fn table(tuned: &Tuned, panel: &Panel) -> Table {
     )
 }
 
-/// The finding in sentences.
 fn finding(tuned: &Tuned) -> String {
     let t = &tuned.chosen;
     let every = interval(tuned, t.setting.interval_folds);

@@ -499,7 +499,6 @@ fn disk(args: &Args) -> anyhow::Result<Option<Device>> {
     Ok(Some(Device::new(&spec).with_context(|| format!("disk {name}"))?))
 }
 
-/// How the server learns.
 fn learning(args: &Args) -> anyhow::Result<Learning> {
     let mut learning = Learning::default().every(args.learn_every);
     if let Some(policy) = args.policy() {

@@ -193,7 +193,6 @@ fn sizes(options: &MakeOptions, home: u64) -> (Sectors, u64) {
     (replicas, share(options.size.unwrap_or(otherwise), home))
 }
 
-/// A whole opened file as a device.
 fn whole(opened: &Opened) -> Result<Disk, ServeError> {
     part(&opened.fd, &[(0, opened.bytes)])
 }

@@ -522,7 +522,6 @@ impl Server {
         }
     }
 
-    /// Watches the listeners.
     fn listen(&mut self) {
         self.deaf = None;
         for (i, listener) in self.listeners.iter().enumerate() {
@@ -533,7 +532,6 @@ impl Server {
     }
 }
 
-/// The index of a client.
 const fn key_of(token: u64) -> usize {
     (token & 0xFFFF_FFFF) as usize
 }

@@ -22,7 +22,6 @@ impl Reported {
         Self { manager, streams: Streams::default(), lost: 0, fell_back: false, gone: false }
     }
 
-    /// Tells the service manager.
     pub(super) fn manager(&self, state: &str, status: &str) {
         if let Some(manager) = &self.manager {
             manager.tell(state, status);

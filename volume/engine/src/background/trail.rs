@@ -54,7 +54,6 @@ impl Ring {
         self.head = head.next_multiple_of(segment_pages);
     }
 
-    /// The next slot to be written.
     pub(crate) const fn head(&self) -> u32 {
         self.head
     }

@@ -244,7 +244,6 @@ impl PageMap {
         self.homes.len() as u64 - self.count(CopyState::Free)
     }
 
-    /// The number of slots in a state.
     pub(crate) const fn count(&self, state: CopyState) -> u64 {
         self.counts[state as usize]
     }

@@ -62,7 +62,6 @@ pub(crate) struct Ahead {
     pub(crate) pace: Pace,
 }
 
-/// Sectors that a read takes along.
 fn along(read: &Read) -> Sectors {
     let chosen = read.window != WindowId::default();
     Sectors(if chosen { read.io.len.0.saturating_sub(read.wanted.len.0) } else { 0 })
@@ -364,7 +363,6 @@ impl Engine {
         }
     }
 
-    /// A client reads a page of RAM.
     pub(super) fn note_hit(&mut self, slot: u32, page: u64) {
         if let Some((ahead, seen)) = self.seen() {
             ahead.policy.hit(slot, page, seen.cache.oldest(), &seen);
@@ -427,7 +425,6 @@ impl Engine {
         self.ahead.as_ref().is_none_or(|ahead| ahead.pace.presses())
     }
 
-    /// A client asks.
     pub(super) fn note_asked(&mut self) {
         if let Some(ahead) = &mut self.ahead {
             ahead.pace.asked(self.now);

@@ -91,7 +91,6 @@ pub(crate) struct HomeFlushes {
 }
 
 impl HomeFlushes {
-    /// A flush of home begins now.
     pub(crate) const fn begin(&self) -> HomeFlush {
         HomeFlush { changes: self.changes, failures: self.failures }
     }
@@ -182,7 +181,6 @@ impl Sync {
         })
     }
 
-    /// Flushes under way.
     pub(crate) fn in_flight(&self) -> u32 {
         self.round.as_ref().map_or(0, |round| round.flushes)
     }
@@ -524,7 +522,6 @@ impl Engine {
     }
 }
 
-/// Pages as runs, in order.
 fn runs(pages: &Voids) -> Vec<Tombstone> {
     let mut sorted: Vec<u64> = pages.keys().copied().collect();
     sorted.sort_unstable();

@@ -230,7 +230,6 @@ impl Engine {
         (open && self.config.gather > Duration::ZERO).then_some(SimTime(until))
     }
 
-    /// Closes the open record.
     fn seal(&mut self) {
         let number = (self.log.base + self.log.records.len() as u64).saturating_sub(1);
         if let Some(record) = self.log.records.back_mut()

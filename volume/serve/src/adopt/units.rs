@@ -86,7 +86,6 @@ impl Mounted {
     }
 }
 
-/// A name for the units of a disk.
 pub(super) fn name_of(backing: &Path) -> String {
     let stem = if backing.starts_with("/dev") { backing.file_name() } else { backing.file_stem() };
     let text = stem.unwrap_or_default().to_string_lossy();

@@ -271,7 +271,6 @@ impl Files {
         if fua { disk.sync() } else { Ok(()) }
     }
 
-    /// Asks the host to read ahead.
     pub(crate) fn will_need(&self, target: Target, at: u64, len: u64) {
         let Ok(disk) = self.disk(target) else { return };
         for p in disk.runs().pieces(at, len) {
@@ -341,7 +340,6 @@ fn status_of_piece(file: &OpenFile, at: u64, len: u64, runs: &mut Vec<(u32, u32)
 }
 
 impl Disk {
-    /// These runs of a file.
     pub(crate) fn new(fd: OwnedFd, runs: Runs) -> Self {
         Self::over(Medium::File(OpenFile::new(fd)), runs)
     }

@@ -147,7 +147,6 @@ pub(super) fn text(s: &Status, dialect: Dialect) -> String {
     t.end()
 }
 
-/// Memory of the server.
 fn memory(t: &mut MetricText, m: &MemoryStatus) {
     if let Some(most) = m.most_bytes {
         let help = "The bound on the server's memory.";

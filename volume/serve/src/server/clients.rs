@@ -14,7 +14,6 @@ use crate::listen::{Accepted, Peer};
 const PEER_CLIENTS_MAX: usize = CLIENTS_MAX / 4;
 
 impl Server {
-    /// Accepts a client of this listener.
     pub(super) fn accept(&mut self, index: usize) {
         let Some(listener) = self.listeners.get(index) else { return };
         match listener.accept() {
