@@ -115,7 +115,7 @@ impl Builder {
         }
     }
 
-    /// Refuses to write a backing whose block device waits for a server, unless this is that server.
+    /// Refuses to write a backing whose block device waits for another server.
     fn ensure_free(&self, path: &Path) -> Result<(), ServeError> {
         if self.read_only || self.takes_over { Ok(()) } else { ensure_no_device_waits(path) }
     }
