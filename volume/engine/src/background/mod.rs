@@ -454,18 +454,8 @@ impl Engine {
         if let Some(ns) = (u128::from(extent.bytes().0) * 1_000_000_000).checked_div(rate) {
             b.not_before.0 = b.not_before.max(b.now).0.saturating_add(ns as u64);
         }
-        self.note_submit((target, op, extent), class);
         let (flags, stream) = (Flags::NONE, StreamId(0));
-        self.out.push_back(Output::Submit(Io {
-            id,
-            target,
-            op,
-            extent,
-            flags,
-            class,
-            stream,
-            memory,
-        }));
+        self.send(Io { id, target, op, extent, flags, class, stream, memory });
     }
 
     /// The class of records and flushes that no client waits for. A trail waits for them.

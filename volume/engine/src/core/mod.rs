@@ -439,17 +439,12 @@ impl Engine {
         if target == Target::Home && op != Op::Flush {
             self.free.replicas.head = extent.end();
         }
-        self.note_submit((target, op, extent), class);
-        self.out.push_back(Output::Submit(Io {
-            id,
-            target,
-            op,
-            extent,
-            flags,
-            class,
-            stream,
-            memory,
-        }));
+        self.send(Io { id, target, op, extent, flags, class, stream, memory });
+    }
+
+    pub(crate) fn send(&mut self, io: Io) {
+        self.note_submit((io.target, io.op, io.extent), io.class);
+        self.out.push_back(Output::Submit(io));
     }
 
     /// The buffers without data after all outputs were polled: the driver may free their memory.
