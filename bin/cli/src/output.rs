@@ -46,6 +46,11 @@ pub fn say(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{}", visible(text));
 }
 
+/// The notes of a result, on standard error.
+pub fn notes(notes: &[String]) {
+    notes.iter().for_each(|note| say(&format!("note: {note}")));
+}
+
 /// Text on standard output. If its reader has closed the pipe (`| head`), the text is lost, and the
 /// command goes on: the exit status tells the result of its work.
 pub fn print(text: &str) -> anyhow::Result<()> {

@@ -46,7 +46,6 @@ pub(crate) fn spec((name, toml): &NamedDisk) -> PyResult<DeviceSpec> {
 }
 
 impl StudyArgs {
-    /// The options of a simulation.
     pub(crate) fn options(&self, open: OpenOptions) -> PyResult<Options> {
         let policies = self.policies.iter().map(|p| p.parse::<Policy>());
         let policies =
@@ -60,7 +59,6 @@ impl StudyArgs {
         Ok(options)
     }
 
-    /// The options of `advise`.
     pub(crate) fn question(
         &self,
         open: OpenOptions,

@@ -137,7 +137,6 @@ impl Batch {
     }
 }
 
-/// Reads a trace into a table.
 pub(crate) fn read(
     source: &Source,
     options: &OpenOptions,

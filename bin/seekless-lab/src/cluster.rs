@@ -148,9 +148,7 @@ fn print_list(list: &List, found: &Survey) -> anyhow::Result<()> {
         Bytes(list.files.iter().map(|f| f.stored).sum()),
         list.share * 100.0
     ))?;
-    for note in &list.notes {
-        output::say(&format!("note: {note}"));
-    }
+    output::notes(&list.notes);
     for (why, files) in found.left_alone() {
         output::print(&format!("{files} would be left alone: {why}."))?;
     }

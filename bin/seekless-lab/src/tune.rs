@@ -55,9 +55,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             show(bar, parameter, stage, at);
         })
     })?;
-    for note in &tuned.notes {
-        output::say(&format!("note: {note}"));
-    }
+    output::notes(&tuned.notes);
     tuned.trace.path.clone_from(&args.trace);
     if !args.study.out.write(&tuned, |command| report(&tuned, command))? {
         return Ok(());
@@ -127,7 +125,6 @@ fn table(tuned: &Tuned, panel: &Panel) -> Table {
     )
 }
 
-/// The finding in sentences.
 fn finding(tuned: &Tuned) -> String {
     let t = &tuned.chosen;
     let every = interval(tuned, t.setting.interval_folds);

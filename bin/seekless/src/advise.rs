@@ -105,9 +105,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     let mut advice =
         with_bar(|bar| advise(&source, &options, &mut |stage, at| show(bar, stage, at)))?;
-    for note in &advice.notes {
-        output::say(&format!("note: {note}"));
-    }
+    output::notes(&advice.notes);
     advice.trace.path.clone_from(&args.trace);
     let report = |command: &str| crate::advise_report::report(&advice, command);
     if args.study.out.write(&advice, report)? { print(&advice) } else { Ok(()) }

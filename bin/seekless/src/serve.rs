@@ -6,6 +6,7 @@ mod backing;
 mod disk;
 mod planning;
 mod report;
+mod reported;
 pub(crate) mod watching;
 
 use std::ffi::OsStr;
@@ -17,9 +18,8 @@ use std::time::Duration;
 use anyhow::{Context as _, bail, ensure};
 use clap::Parser as _;
 use indicatif::ProgressBar;
-use seekless_block::{Bytes, Sectors, Toll};
+use seekless_block::{Bytes, Toll};
 use seekless_disk::{Device, Scheduler, SpinDown};
-use seekless_engine::Trouble;
 use seekless_host::notify::{self, Manager};
 use seekless_host::pressure;
 use seekless_learn::{Policy, PolicyName};
@@ -27,13 +27,14 @@ use seekless_serve::control::{self, MainThread};
 use seekless_serve::status::OperationStatus;
 use seekless_serve::{
     Address, Backing, Builder, Emulation, Ending, HostEnd, Learning, MemoryFile, MountPoint, Say,
-    ServeError, ServerHandle, ServerStats, StopReply, Streams, UblkPoint, on_one_disk,
+    ServeError, ServerHandle, ServerStats, StopReply, UblkPoint, on_one_disk,
 };
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 
 pub(crate) use access::AccessArgs;
 pub(crate) use disk::Emulated;
 use planning::Planning;
+use reported::Reported;
 use seekless_cli::args::{duration, number, size};
 use seekless_cli::output;
 use seekless_cli::signals::on_signal;
@@ -313,9 +314,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     made.keep();
     let _ = tell(args, &report::announcement(args, &server, end.as_ref()));
     http.iter().for_each(|(_, place)| drop(tell(args, place)));
-    let told =
-        Reported { manager, streams: Streams::default(), lost: 0, fell_back: false, gone: false };
-    let result = watch(args, &server, end, &events, told);
+    let result = watch(args, &server, end, &events, Reported::new(manager));
     drop(http);
     let (stats, operations) = stop(server)?;
     // Until here, the volume counts as served.
@@ -338,7 +337,7 @@ fn stop(server: ServerHandle) -> anyhow::Result<(ServerStats, Option<OperationSt
 
 /// Prints text to standard output, or to standard error if standard output has the JSON.
 fn tell(args: &Args, text: &str) -> anyhow::Result<()> {
-    if args.json.as_deref().is_some_and(|p| p.as_os_str() == "-") {
+    if output::is_stdout(args.json.as_deref()) {
         output::say(text);
         return Ok(());
     }
@@ -416,64 +415,6 @@ fn force(server: &ServerHandle, end: Option<HostEnd>, reply: &StopReply) {
     let users = server.injector().users(end.as_ref().map(HostEnd::path).as_deref());
     let _ = reply.send(Ok(if users.is_empty() { String::new() } else { users.to_string() }));
     end.into_iter().for_each(HostEnd::cut_off);
-}
-
-/// The service manager, and the last reported source of the learner's requests.
-struct Reported {
-    manager: Option<Manager>,
-    streams: Streams,
-    lost: u64,
-    fell_back: bool,
-    gone: bool,
-}
-
-impl Reported {
-    fn manager(&self, state: &str, status: &str) {
-        if let Some(manager) = &self.manager {
-            manager.tell(state, status);
-        }
-    }
-
-    /// Reports an area that lost data or fails.
-    fn area(&mut self, stats: &ServerStats, say: &dyn Fn(&str)) {
-        let lost = stats.area.scrub.unwrap_or_default().lost_pages;
-        if lost > self.lost {
-            say(&format!(
-                "DATA LOST: {lost} damaged pages of the area have no other copy; reads of them fail: see `seekless volume status`"
-            ));
-        }
-        if stats.area.fell_back && !self.fell_back {
-            say("the area fails: writes go home from now on; see `seekless volume status`");
-        }
-        let gone = stats.area.trouble == Some(Trouble::Gone);
-        if gone && !self.gone {
-            say(&format!(
-                "DATA LOST unless the area returns: {} of newest data are only in the area, and the area is gone; the volume is read-only",
-                Sectors(stats.area.dirty_sectors).bytes()
-            ));
-        }
-        (self.lost, self.fell_back, self.gone) = (lost, stats.area.fell_back, gone);
-    }
-
-    /// Reports a changed source of the learner's requests, and the status.
-    fn status(
-        &mut self,
-        args: &Args,
-        server: &ServerHandle,
-        line: &ProgressBar,
-        state: Option<&str>,
-        status: String,
-    ) {
-        let streams = server.streams();
-        if streams != self.streams {
-            tell_running(args, line, &format!("streams: {streams}"));
-            self.streams = streams;
-        }
-        if let Some(state) = state {
-            self.manager(state, &status);
-        }
-        line.set_message(status);
-    }
 }
 
 /// The server to start, and whether it has remembered data.
@@ -558,7 +499,6 @@ fn disk(args: &Args) -> anyhow::Result<Option<Device>> {
     Ok(Some(Device::new(&spec).with_context(|| format!("disk {name}"))?))
 }
 
-/// How the server learns.
 fn learning(args: &Args) -> anyhow::Result<Learning> {
     let mut learning = Learning::default().every(args.learn_every);
     if let Some(policy) = args.policy() {

@@ -113,9 +113,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         seekless_compare::simulate(&source, &options, &mut |stage, at| show(bar, stage, at))
     })?;
     outcome.trace.path.clone_from(&args.trace);
-    for note in &outcome.notes {
-        output::say(&format!("note: {note}"));
-    }
+    output::notes(&outcome.notes);
     if let Some(path) = &args.picture {
         output::write(path, &simulate_report::head_figure(&outcome, &spec).svg())?;
     }

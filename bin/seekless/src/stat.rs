@@ -102,9 +102,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     let caveat = reader.info().format.caveat().map(ToOwned::to_owned);
     summary.notes.splice(0..0, caveat.into_iter().chain(reader.skipped().notes()));
-    for note in &summary.notes {
-        output::say(&format!("note: {note}"));
-    }
+    output::notes(&summary.notes);
     let mixture = stat_heat::fit(&summary);
     let heat = mixture.as_ref().map(stat_heat::table);
     let document = Document {

@@ -261,7 +261,6 @@ pub(crate) fn processes(s: &Summary, top: usize, by: By) -> Option<Table> {
     Some(rest(table, rows.len(), top))
 }
 
-/// The finding in plain words.
 pub(crate) fn finding(s: &Summary) -> String {
     let t = &s.table1;
     let percent = |x: f64| Unit::Share.format(x, 3);

@@ -55,7 +55,6 @@ pub(crate) fn systems(
     all
 }
 
-/// A learned layout.
 fn layout(vanilla: &System, size: u64, policy: Policy, every: u32) -> System {
     let optimized = Bytes(size);
     let name = format!("{policy} {optimized}");

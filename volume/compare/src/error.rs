@@ -59,7 +59,6 @@ pub enum StudyError {
 }
 
 impl StudyError {
-    /// The error of a system's simulation.
     pub(crate) fn run(system: &str, source: SimError) -> Self {
         Self::Run { policy: system.to_owned(), source }
     }

@@ -143,13 +143,9 @@ fn one(path: &PathBuf, options: &AdviseOptions) -> FleetDisk {
     match advise(&Source::new(path), options, &mut |_, _| {}) {
         Ok(advice) => FleetDisk::of(trace, &advice),
         Err(e) => {
-            let mut why = e.to_string();
-            let mut cause = e.source();
-            while let Some(below) = cause {
-                why = format!("{why}: {below}");
-                cause = below.source();
-            }
-            FleetDisk { trace, error: Some(why), ..FleetDisk::default() }
+            let causes = std::iter::successors(Some(&e as &dyn Error), |&e| e.source());
+            let why: Vec<String> = causes.map(ToString::to_string).collect();
+            FleetDisk { trace, error: Some(why.join(": ")), ..FleetDisk::default() }
         }
     }
 }

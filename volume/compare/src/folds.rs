@@ -130,7 +130,6 @@ impl FoldCuts {
         self.folds.len().saturating_sub(1)
     }
 
-    /// The fold of request `index`, on `day`.
     pub(crate) fn fold(&self, index: u64, day: u64) -> usize {
         let (starts, at) = match &self.by {
             FoldBy::Day(starts) => (starts, day),

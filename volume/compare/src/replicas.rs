@@ -89,7 +89,6 @@ impl Replicating {
         self.simulation.settle_replicas()
     }
 
-    /// A measured request.
     pub(crate) fn offer(&mut self, now: SimTime, request: &Request) -> Result<(), SimError> {
         self.simulation.offer(request)?;
         self.learner.observe(now, request);

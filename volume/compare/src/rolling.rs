@@ -346,7 +346,6 @@ impl SystemsReplay<'_, '_> {
         Ok(self.runs)
     }
 
-    /// Every system serves the batch.
     fn serve(&mut self) -> Result<(), StudyError> {
         let threads = threads(self.trip.options.threads);
         let share = self.runs.len().div_ceil(threads).max(1);

@@ -95,7 +95,6 @@ impl System {
         })
     }
 
-    /// Starts the system.
     pub(crate) fn begin(&self, at: Begin<'_>) -> Result<Running, StudyError> {
         let disk = Device::new(&self.disk)?;
         let engine = self.engine(at.scan.capacity, at.scan.grid);
@@ -201,7 +200,6 @@ impl Running {
         matches!(self.world, World::Shuffled(_, None))
     }
 
-    /// Moves to a plan.
     pub(crate) fn install(&mut self, plan: Plan) -> Result<(), StudyError> {
         self.plan.clone_from(&plan);
         self.timed(|this| match &mut this.world {
@@ -257,7 +255,6 @@ impl Running {
         })
     }
 
-    /// Ends a fold.
     pub(crate) fn lap(&mut self) -> Result<(), StudyError> {
         let measured = self.timed(|this| match &mut this.world {
             World::Told(simulation) => simulation.lap(),
@@ -275,7 +272,6 @@ impl Running {
         Ok(())
     }
 
-    /// Its costs, fold by fold.
     pub(crate) fn costs(&self) -> Vec<FoldCosts> {
         self.laps.iter().map(|m| FoldCosts::new(m, &self.spec)).collect()
     }
@@ -307,7 +303,6 @@ impl Running {
         }
     }
 
-    /// A note for the reader.
     pub(crate) fn note(&self) -> Option<String> {
         let trained_s = self.trained.as_secs_f64();
         match &self.world {

@@ -193,7 +193,6 @@ fn sizes(options: &MakeOptions, home: u64) -> (Sectors, u64) {
     (replicas, share(options.size.unwrap_or(otherwise), home))
 }
 
-/// A whole opened file as a device.
 fn whole(opened: &Opened) -> Result<Disk, ServeError> {
     part(&opened.fd, &[(0, opened.bytes)])
 }
@@ -243,14 +242,14 @@ pub(crate) fn holds(opened: &Opened, path: &Path) -> Result<Option<String>, Serv
 
 /// Makes a device blank again: zeroes where programs look for signatures, at both ends.
 pub(crate) fn make_blank(opened: &Opened, path: &Path) -> Result<(), ServeError> {
-    let mut disk = whole(opened)?;
+    erase_ends(&mut whole(opened)?).map_err(|e| failed(path)(e.into()))
+}
+
+fn erase_ends(disk: &mut Disk) -> Result<(), DeviceError> {
     let (end, look) = (disk.capacity().0, HEAD.0.min(disk.capacity().0));
-    let mut zero = || -> Result<(), DeviceError> {
-        disk.write_zeroes(Extent::new(0, look))?;
-        disk.write_zeroes(Extent::new(end - look, look))?;
-        disk.flush()
-    };
-    zero().map_err(|e| failed(path)(e.into()))
+    disk.write_zeroes(Extent::new(0, look))?;
+    disk.write_zeroes(Extent::new(end - look, look))?;
+    disk.flush()
 }
 
 fn inside(backing: &Path, uuid: [u8; 16], options: &MakeOptions) -> Result<Made, ServeError> {
@@ -291,10 +290,7 @@ fn inside(backing: &Path, uuid: [u8; 16], options: &MakeOptions) -> Result<Made,
 
     let mut work = || -> Result<(), AttachError> {
         // First, the signatures of earlier contents, at both ends, where programs look for them.
-        let look = HEAD.0.min(device);
-        disk.write_zeroes(Extent::new(0, look))?;
-        disk.write_zeroes(Extent::new(device - look, look))?;
-        disk.flush()?;
+        erase_ends(&mut disk)?;
         format_area(&mut area, &format)?;
         if at > 0 {
             // The last write: the locator points to a complete area.

@@ -324,7 +324,6 @@ impl Conn {
         self.start += len;
     }
 
-    /// Sends pending replies.
     pub(crate) fn flush(&mut self, volume: &mut Volume<Owner>) -> Result<(), ConnectionOver> {
         let done = self.out.flush(self.fd.as_fd(), &mut volume.memories.buffers);
         self.blocked = !done.map_err(|_| ConnectionOver)?;

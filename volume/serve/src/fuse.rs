@@ -226,7 +226,6 @@ impl RequestPlaces {
         self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a free place.
     fn take(&self) -> RequestPlace {
         let full = |taken: &mut u16| *taken >= IN_FLIGHT;
         let free = self.0.1.wait_while(self.taken(), full);

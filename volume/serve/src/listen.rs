@@ -168,7 +168,6 @@ impl Listener {
         }
     }
 
-    /// The address in use, for TCP.
     pub(crate) fn tcp_address(&self) -> Option<SocketAddr> {
         match self {
             Self::Unix { .. } => None,

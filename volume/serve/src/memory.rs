@@ -37,7 +37,6 @@ pub(crate) struct Current<'a> {
 }
 
 impl Current<'_> {
-    /// No request is being started.
     pub(crate) const fn nobody() -> Self {
         Self { id: usize::MAX, data: Data::None, result: None }
     }
@@ -166,7 +165,6 @@ impl<O> Memories<O> {
         std::mem::take(self.read_buffer(index as usize, len))
     }
 
-    /// Takes a lent read buffer back.
     pub(crate) fn buffer_is_back(&mut self, index: u32, buf: Vec<u8>) {
         if let Some(entry) = self.read_buffers.get_mut(index as usize) {
             *entry = Some(buf);
@@ -234,7 +232,6 @@ impl<O> Memories<O> {
         transfer(self.place_mut(to, page.len(), &mut nobody), Some(page));
     }
 
-    /// Fills memory with zeroes.
     pub(crate) fn zero(&mut self, to: Memory, len: Sectors, current: &mut Current<'_>) {
         match self.place_mut(to, len.bytes().0 as usize, current) {
             Some(bytes) => bytes.fill(0),

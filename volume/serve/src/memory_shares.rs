@@ -144,7 +144,6 @@ impl Shares {
         kept: 64 << 20,
     };
 
-    /// Divides `all`.
     pub(crate) fn of(all: Bytes, needs: &Needs) -> Result<Self, TooLittle> {
         let shares = Self::parts(all, needs);
         let rest = all.0.saturating_sub(shares.taken(needs));
@@ -224,7 +223,6 @@ impl Shares {
     }
 }
 
-/// Length of this program's file.
 fn program_bytes() -> u64 {
     std::fs::metadata("/proc/self/exe").map_or(PROGRAM, |m| m.len())
 }

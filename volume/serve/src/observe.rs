@@ -12,6 +12,7 @@ use seekless_block::{Request, Sectors, StreamId};
 
 use crate::capture::{self, BlockDevice, CaptureError, Config, Recorder};
 use crate::error::ServeError;
+use crate::stop_in_order::in_one_line;
 
 /// Interval between looks for a missing device.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -97,12 +98,6 @@ enum ObserverState {
     GivenUp,
 }
 
-/// An error with its cause.
-fn whole(error: &ServeError) -> String {
-    let source = std::error::Error::source(error).map(|s| format!(": {s}")).unwrap_or_default();
-    format!("{error}{source}")
-}
-
 /// Chooses between the two sources. Its owner passes the time, and uses one thread.
 pub(crate) struct Observer {
     device: PathBuf,
@@ -184,7 +179,7 @@ impl Observer {
                 let note = format!("waiting for {}: {why}", self.device.display());
                 self.tell(None, note);
             }
-            Err(NotReady::Ever(error)) => self.give_up(&whole(&error)),
+            Err(NotReady::Ever(error)) => self.give_up(&in_one_line(&error)),
         }
     }
 
@@ -221,7 +216,7 @@ impl Observer {
                 Some(Err(NotReady::Yet(why))) => {
                     (format!("waiting for {name} to come back: {why}"), Some(Duration::ZERO))
                 }
-                Some(Err(NotReady::Ever(error))) => (whole(&error), None),
+                Some(Err(NotReady::Ever(error))) => (in_one_line(&error), None),
             },
         };
         self.trace.stop(each);

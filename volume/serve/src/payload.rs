@@ -86,7 +86,6 @@ impl PayloadPool {
         self.waiting.front().copied()
     }
 
-    /// Clients that wait.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.len()
     }

@@ -56,7 +56,6 @@ impl Out {
         }
     }
 
-    /// Pending bytes.
     pub(crate) const fn pending(&self) -> usize {
         self.filled - self.sent + self.large_bytes
     }
@@ -76,7 +75,6 @@ impl Out {
         self.filled - self.sent + len <= self.room
     }
 
-    /// Appends bytes.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.make_room(bytes.len());
         let end = self.filled + bytes.len();

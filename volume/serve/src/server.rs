@@ -1,13 +1,14 @@
 //! The loop of a volume's thread: waits for sockets, worker threads, the emulated disk and commands
 //! together. Takes no lock.
 
+mod clients;
 mod memory;
 mod stats;
 #[cfg(test)]
 mod tests;
 
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
@@ -39,8 +40,6 @@ pub use stats::{AdaptiveCounts, AreaStats, ServerStats};
 
 /// Most clients; more are refused.
 pub(crate) const CLIENTS_MAX: usize = 128;
-/// Most clients of one machine or of one other user.
-const PEER_CLIENTS_MAX: usize = CLIENTS_MAX / 4;
 /// While a client waits for memory, the others are looked at after this time; and clients that the
 /// server could not accept are accepted.
 const STALL_LOOK: Duration = Duration::from_secs(1);
@@ -272,19 +271,13 @@ impl Server {
         }
         // Older kernels count epoll's timeout in milliseconds, and an emulated disk must be
         // punctual: so this is a timer.
-        let mut timeout = None;
-        match next {
-            Some(d) if d.is_zero() => timeout = Some(Timespec::default()),
-            Some(d) => {
-                let it_value = Timespec {
-                    tv_sec: i64::try_from(d.as_secs()).unwrap_or(i64::MAX),
-                    tv_nsec: d.subsec_nanos().into(),
-                };
-                let once = Itimerspec { it_interval: Timespec::default(), it_value };
-                timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once)
-                    .map_err(cannot("set the timer"))?;
-            }
-            None => {}
+        let timeout = next.filter(Duration::is_zero).map(|_| Timespec::default());
+        if let Some(d) = next.filter(|d| !d.is_zero()) {
+            let most = Timespec { tv_sec: i64::MAX, tv_nsec: 0 };
+            let it_value = d.try_into().unwrap_or(most);
+            let once = Itimerspec { it_interval: Timespec::default(), it_value };
+            timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once)
+                .map_err(cannot("set the timer"))?;
         }
         let spare = rustix::buffer::spare_capacity(events);
         match epoll::wait(&self.epoll, spare, timeout.as_ref()) {
@@ -529,7 +522,6 @@ impl Server {
         }
     }
 
-    /// Watches the listeners.
     fn listen(&mut self) {
         self.deaf = None;
         for (i, listener) in self.listeners.iter().enumerate() {
@@ -538,75 +530,8 @@ impl Server {
             let _ = epoll::add(&self.epoll, listener.fd(), data, EventFlags::IN);
         }
     }
-
-    fn accept(&mut self, index: usize) {
-        let Some(listener) = self.listeners.get(index) else { return };
-        match listener.accept() {
-            Ok(client) => self.admit(client),
-            Err(HostErrno::MFILE | HostErrno::NFILE | HostErrno::NOBUFS | HostErrno::NOMEM) => {
-                // Until a client leaves, or for a moment: otherwise the loop would spin.
-                self.deaf = Some(Instant::now());
-                for listener in &self.listeners {
-                    let _ = epoll::delete(&self.epoll, listener.fd());
-                }
-            }
-            // The client has gone again, or may not connect.
-            Err(_) => {}
-        }
-    }
-
-    fn admit(&mut self, client: Accepted) {
-        let of_peer = |peer: Peer| self.conns.iter().filter(|(_, c)| c.peer == Some(peer)).count();
-        if self.conns.len() >= CLIENTS_MAX
-            || self.stopping
-            || self.volume.memories.payload.is_swamped()
-            || client.peer.is_some_and(|peer| of_peer(peer) >= PEER_CLIENTS_MAX)
-        {
-            return;
-        }
-        self.served = (self.served + 1) & 0x7FFF_FFFF;
-        let entry = self.conns.vacant_entry();
-        let key = entry.key();
-        let token = self.served << 32 | key as u64;
-        let data = EventData::new_u64(token);
-        let mut conn = Conn::new(client, token, Arc::clone(&self.exports), self.share);
-        conn.failures_heard = self.volume.failed_flushes();
-        conn.watched = EventFlags::IN;
-        if epoll::add(&self.epoll, conn.fd(), data, EventFlags::IN).is_ok() {
-            entry.insert(conn);
-            self.greeting.push_back((Instant::now() + self.greeting_most, token));
-            self.mark(key);
-        }
-    }
-
-    /// Drops clients that have not chosen an export in time: silent ones would keep others out.
-    fn end_greetings(&mut self) {
-        while let Some(&(end, token)) = self.greeting.front() {
-            let key = key_of(token);
-            let conn = self.conns.get(key).filter(|c| c.token() == token && c.is_greeting());
-            if conn.is_some() {
-                if Instant::now() < end {
-                    return;
-                }
-                self.drop_conn(key);
-            }
-            self.greeting.pop_front();
-        }
-    }
-
-    /// Drops a client. Its requests in flight end without it.
-    fn drop_conn(&mut self, key: usize) {
-        if let Some(conn) = self.conns.try_remove(key) {
-            let _ = epoll::delete(&self.epoll, conn.fd().as_fd());
-            conn.end(&mut self.volume);
-            if self.deaf.is_some() {
-                self.listen();
-            }
-        }
-    }
 }
 
-/// The index of a client.
 const fn key_of(token: u64) -> usize {
     (token & 0xFFFF_FFFF) as usize
 }

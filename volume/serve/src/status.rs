@@ -69,7 +69,6 @@ pub struct VerdictStatus {
 }
 
 impl VerdictStatus {
-    /// Disk time saved in the window.
     pub(crate) fn saved_in_window(&self) -> f64 {
         self.vanilla_s - self.actual_s
     }

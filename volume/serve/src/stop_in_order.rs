@@ -102,7 +102,7 @@ impl Ending {
 }
 
 /// An error with its cause.
-fn in_one_line(error: &dyn std::error::Error) -> String {
+pub(crate) fn in_one_line(error: &dyn std::error::Error) -> String {
     error.source().map_or_else(|| error.to_string(), |source| format!("{error}: {source}"))
 }
 

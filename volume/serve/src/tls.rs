@@ -64,7 +64,6 @@ impl fmt::Debug for Tls {
 }
 
 impl Tls {
-    /// Reads certificates and key.
     pub(crate) fn load(files: &TlsFiles) -> Result<Self, ServeError> {
         let certs = certificates(&files.cert).map_err(|e| bad(&files.cert)(&e))?;
         let key = PrivateKeyDer::from_pem_file(&files.key).map_err(|e| bad(&files.key)(&e))?;
@@ -126,7 +125,6 @@ fn bad(path: &Path) -> impl FnOnce(&dyn fmt::Display) -> ServeError {
     move |e| HostError::Refused { path, why: format!("cannot be used for TLS: {e}") }.into()
 }
 
-/// The authorities of a file.
 fn roots(path: &Path) -> Result<RootCertStore, ServeError> {
     let mut roots = RootCertStore::empty();
     for cert in certificates(path).map_err(|e| bad(path)(&e))? {
@@ -332,7 +330,6 @@ impl TlsRelay {
         looked.is_ok() && volume[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
     }
 
-    /// Waits for one of the sockets.
     fn wait(&self) -> io::Result<()> {
         let flags = |input, output| {
             let mut flags = PollFlags::empty();

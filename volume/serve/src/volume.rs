@@ -213,7 +213,6 @@ impl<O> Volume<O> {
         self.handle(self.now, Input::Bypass(on));
     }
 
-    /// Installs a new layout.
     pub(crate) fn install(&mut self, plan: Plan) {
         self.tell(Input::Install(plan));
     }
@@ -226,7 +225,6 @@ impl<O> Volume<O> {
         }
     }
 
-    /// Changes the mode.
     fn set_mode(&mut self, mode: Mode) {
         if self.guarding.want(mode) || self.files.guard().is_none() {
             self.obey(mode);
@@ -385,7 +383,6 @@ impl<O> Volume<O> {
         Some(self.clock.wait(self.clock.now(), next))
     }
 
-    /// The next request that has ended.
     pub(crate) fn drain(&mut self) -> Option<Finished<O>> {
         if self.finished.is_empty() {
             self.feed();
@@ -393,7 +390,6 @@ impl<O> Volume<O> {
         self.finished.pop_front()
     }
 
-    /// True if nothing is in flight.
     pub(crate) fn is_idle(&self) -> bool {
         self.memories.requests.is_empty() && self.questions.is_empty()
     }

@@ -148,12 +148,7 @@ impl Simulation {
     pub fn install(&mut self, plan: Plan) -> Result<(), SimError> {
         self.feed(Input::Install(plan));
         // Also waits for the metadata of the move.
-        while (self.engine.progress().is_some() || self.drive.next_event().is_some())
-            && self.refused.is_none()
-        {
-            self.step();
-        }
-        self.refused.map_or(Ok(()), Err)
+        self.step_while(|s| s.engine.progress().is_some() || s.drive.next_event().is_some())
     }
 
     /// Destages the whole write buffer in the background, before any other request. The write
@@ -163,10 +158,7 @@ impl Simulation {
             return Ok(());
         }
         self.feed(Input::Command(seekless_engine::Command::Drain));
-        while !self.engine.is_drained() && self.refused.is_none() {
-            self.step();
-        }
-        self.refused.map_or(Ok(()), Err)
+        self.step_while(|s| !s.engine.is_drained())
     }
 
     /// Lets this time pass, then installs a plan. The move goes on while requests are served.
@@ -189,19 +181,13 @@ impl Simulation {
 
     /// Lets time pass until all requested replicas are written or refused.
     pub fn settle_replicas(&mut self) -> Result<(), SimError> {
-        while self.is_replicating() && self.next_event().is_some() && self.refused.is_none() {
-            self.step();
-        }
-        self.refused.map_or(Ok(()), Err)
+        self.step_while(|s| s.is_replicating() && s.next_event().is_some())
     }
 
     /// Lets time pass until the engine has no work of its own.
     pub fn settle(&mut self) -> Result<(), SimError> {
         self.feed(Input::Tick);
-        while self.next_event().is_some() && self.refused.is_none() {
-            self.step();
-        }
-        self.refused.map_or(Ok(()), Err)
+        self.step_while(|s| s.next_event().is_some())
     }
 
     /// Puts all copies in doubt, as after an unclean stop. The engine proves them in the
@@ -212,10 +198,12 @@ impl Simulation {
 
     /// Lets time pass until no copy is in doubt, or the engine stops proving them.
     pub fn settle_doubts(&mut self) -> Result<(), SimError> {
-        while self.engine.in_doubt() > Sectors(0)
-            && self.next_event().is_some()
-            && self.refused.is_none()
-        {
+        self.step_while(|s| s.engine.in_doubt() > Sectors(0) && s.next_event().is_some())
+    }
+
+    /// Handles events while this is true, and until a request is refused.
+    fn step_while(&mut self, goes_on: impl Fn(&Self) -> bool) -> Result<(), SimError> {
+        while self.refused.is_none() && goes_on(self) {
             self.step();
         }
         self.refused.map_or(Ok(()), Err)
@@ -392,12 +380,7 @@ impl Simulation {
     /// resets the counts. RAM, copies and the arm stay as they are. In an open loop, the arrival
     /// time of the next request counts as now.
     pub fn lap(&mut self) -> Result<Measured, SimError> {
-        while self.in_flight > 0 && self.refused.is_none() {
-            self.step();
-        }
-        if let Some(error) = self.refused {
-            return Err(error);
-        }
+        self.step_while(|s| s.in_flight > 0)?;
         let mut m = std::mem::replace(&mut self.measured, Measured::new());
         let started = self.started.take();
         m.span = started.map_or(Duration::ZERO, |(started, _)| self.now.since(started));

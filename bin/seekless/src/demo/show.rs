@@ -10,7 +10,6 @@ use serde_json::json;
 use super::{AHEAD, CACHE, Played, Run};
 use crate::simulate_report::{both, change};
 
-/// The words with a capital at the beginning.
 fn capital(words: &str) -> String {
     words[..1].to_uppercase() + &words[1..]
 }

@@ -118,7 +118,6 @@ fn traced(args: &Args) -> anyhow::Result<Vec<Sample>> {
 }
 
 impl FitOutputs {
-    /// The name for the disk.
     fn name(&self) -> String {
         let stem = self.output.file_stem().map(|s| s.to_string_lossy().into_owned());
         let name = self.name.clone().or(stem).unwrap_or_default();

@@ -89,7 +89,6 @@ fn policy(args: &Args, server: &ServerHandle) -> String {
     }
 }
 
-/// The contents of the area.
 fn attached(found: &AttachReport) -> String {
     let bytes = |pages: u64| Bytes(pages * PAGE_BYTES);
     let mut text = "area  ".to_owned();
@@ -115,7 +114,6 @@ fn attached(found: &AttachReport) -> String {
     text
 }
 
-/// The status in one line.
 pub(super) fn status(stats: &ServerStats) -> String {
     let e = &stats.engine;
     let mut line = format!(
@@ -172,7 +170,6 @@ pub(super) fn summary(stats: &ServerStats, operations: Option<OperationStatus>) 
     text
 }
 
-/// The work of an emulated disk.
 fn of_the_disk(d: &DiskStats) -> String {
     let mut text = String::new();
     let _ = write!(

@@ -6,11 +6,9 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 
 use rustix::process::Signal;
-use seekless_serve::Address;
-use seekless_serve::client::Client;
 use serde_json::Value;
 
-use crate::host::{Numbers, Server, seekless};
+use crate::host::Numbers;
 use crate::place::{BESIDE, Place};
 
 /// A disk of 64 MiB in use, adopted in write-back, with something dirty, its server killed. What it
@@ -53,12 +51,7 @@ fn what_was_written_over_a_guard_is_refused_shown_and_mended() {
         place.refused(verb, &[words]);
         assert!(held() == was, "{verb} wrote something");
     }
-    let socket = place.path("rescue.sock");
-    let mut command = seekless();
-    command.args(["volume", "rescue", "disk.img", "--area", "disk.area", "--nbd"]);
-    command.arg(format!("unix:{}", socket.display()));
-    let rescue = Server::of_rescue(command, place.dir.path());
-    let mut client = Client::connect(&Address::Unix(socket)).unwrap();
+    let (rescue, mut client) = place.rescue();
     assert!(client.read(0, 512).unwrap() == before[..512]);
     assert!(client.read(512, (1 << 20) - 512).unwrap() == new[512..1 << 20]);
     assert!(client.read(63 << 20, (1 << 20) - 512).unwrap() == new[1 << 20..][..(1 << 20) - 512]);
@@ -248,12 +241,7 @@ fn writes_are_absorbed_survive_a_kill_and_go_home_when_drained() {
     // Rescued, with not a byte written.
     let held = || (fs::read(&disk).unwrap(), fs::read(place.path("disk.area")).unwrap());
     let was = held();
-    let socket = place.path("rescue.sock");
-    let mut command = seekless();
-    command.args(["volume", "rescue", "disk.img", "--area", "disk.area", "--nbd"]);
-    command.arg(format!("unix:{}", socket.display()));
-    let rescue = Server::of_rescue(command, place.dir.path());
-    let mut client = Client::connect(&Address::Unix(socket)).unwrap();
+    let (rescue, mut client) = place.rescue();
     assert!(client.read(8 << 20, 2 << 20).unwrap() == new);
     // Across the edge of the newer bytes, and not on a page's.
     let edge = client.read((8 << 20) - 512, 1024).unwrap();

@@ -57,6 +57,13 @@ impl Place {
         host::refused(&mut self.command(line), words);
     }
 
+    /// Starts `seekless volume rescue`, and connects to its server.
+    pub(crate) fn rescue(&self) -> (Server, Client) {
+        let line = "volume rescue disk.img --area disk.area --nbd unix:rescue.sock";
+        let server = Server::of_rescue(self.command(line), self.dir.path());
+        (server, Client::connect(&Address::Unix(self.path("rescue.sock"))).unwrap())
+    }
+
     pub(crate) fn status(&self, rest: &[&str]) -> Value {
         let line = format!("volume status disk.img --json {}", rest.join(" "));
         serde_json::from_str(&self.run(&line)).unwrap()

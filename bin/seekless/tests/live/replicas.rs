@@ -535,12 +535,7 @@ fn a_volume_with_replicas_is_looked_into_mended_drained_and_divided_anew() {
     assert_eq!((&dump["free"], &dump["stained"]), (&(40 << 11).into(), &(8 << 11).into()));
     place.refused("volume resize disk.img --area disk.area", &["not drained"]);
     // Read as with its area; writes nothing.
-    let socket = place.path("rescue.sock");
-    let mut command = seekless();
-    command.args(["volume", "rescue", "disk.img", "--area", "disk.area", "--nbd"]);
-    command.arg(format!("unix:{}", socket.display()));
-    let rescue = Server::of_rescue(command, place.dir.path());
-    let mut client = Client::connect(&Address::Unix(socket)).unwrap();
+    let (rescue, mut client) = place.rescue();
     for mib in 0..64 {
         let found = client.read(mib << 20, 1 << 20).unwrap();
         assert!(found == before[(mib as usize) << 20..][..1 << 20], "MiB {mib}");

@@ -311,8 +311,7 @@ fn make(
     // the new log, and no old superblock as a newer one.
     let records = |s: &Superblock| u64::from(s.log_segments) * u64::from(s.segment_pages);
     let sequence = before.map_or(1, |s| s.next_sequence.saturating_add(records(s)));
-    let geometry = options.geometry(area.capacity())?;
-    let geo = geometry;
+    let geo = options.geometry(area.capacity())?;
     let identity = Identity {
         uuid: AreaId(options.uuid),
         inside: options.inside,
@@ -357,7 +356,7 @@ fn make(
         erase(area, &[former, places].concat())?;
         write_superblock(area, &superblock, places[0], false)?;
     }
-    Ok(geometry)
+    Ok(geo)
 }
 
 /// Writes all copies of the superblock, the valid one last.

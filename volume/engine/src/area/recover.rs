@@ -80,12 +80,11 @@ pub(super) fn begin(area: &mut dyn Device) -> Result<Recovered, AttachError> {
             found: area.capacity(),
         });
     }
-    let geometry = superblock.geometry().map_err(|error| AttachError::Damaged {
+    let geo = superblock.geometry().map_err(|error| AttachError::Damaged {
         what: "the superblock",
         page: found.page,
         error,
     })?;
-    let geo = geometry;
     let mut r = Recovered {
         map: PageMap::new(geo.slots()),
         ring: Ring::default(),

@@ -132,7 +132,7 @@ impl Engine {
                 job.pages.moment.tail = self.next_tail();
                 job.home_failures = self.sync.home.failures;
                 for target in [Target::Home, Target::Area] {
-                    self.flush_for_checkpoint(target);
+                    self.submit_background(target, Op::Flush, Extent::default(), None);
                 }
                 job.phase = CheckpointPhase::Sync;
                 JobStep::Wait
@@ -165,16 +165,12 @@ impl Engine {
                         self.put_superblock(job, last);
                     }
                 } else {
-                    self.flush_for_checkpoint(Target::Area);
+                    self.submit_background(Target::Area, Op::Flush, Extent::default(), None);
                 }
                 JobStep::Wait
             }
             CheckpointPhase::Superblock(_) => self.checkpoint_done(job),
         }
-    }
-
-    fn flush_for_checkpoint(&mut self, target: Target) {
-        self.submit_background(target, Op::Flush, Extent::default(), None);
     }
 
     /// Both superblocks name the checkpoint.

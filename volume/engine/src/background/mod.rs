@@ -9,7 +9,7 @@ pub(crate) mod scrub;
 pub(crate) mod trail;
 
 use seekless_block::{
-    Bytes, Duration, Extent, Flags, Op, PAGE_SECTORS, Sectors, SimTime, StreamId,
+    Bytes, Duration, Extent, Flags, Op, PAGE_BYTES, PAGE_SECTORS, Sectors, SimTime, StreamId,
 };
 use seekless_learn::Plan;
 
@@ -20,11 +20,11 @@ use crate::background::scrub::{Scrub, Scrubbing};
 use crate::background::trail::{Append, Ring};
 use crate::core::page_map::{CopyState, HomePage, Slot};
 use crate::core::write_order::Mark;
-use crate::format::PageSum;
+use crate::format::{Content, Entry, Header, PageSum, Position};
 use crate::free_space::interference::Interference;
 use crate::free_space::replicate::{Clean, Replicate};
 use crate::write_buffer::destage::Destage;
-use crate::write_buffer::durability::HomeFlush;
+use crate::write_buffer::durability::{HomeFlush, Waiter};
 use crate::{Class, Engine, Io, Memory, MemoryMove, Output, Pending, Sum, SumFor, Target, Trouble};
 
 /// Background I/Os in flight.
@@ -454,18 +454,8 @@ impl Engine {
         if let Some(ns) = (u128::from(extent.bytes().0) * 1_000_000_000).checked_div(rate) {
             b.not_before.0 = b.not_before.max(b.now).0.saturating_add(ns as u64);
         }
-        self.note_submit((target, op, extent), class);
         let (flags, stream) = (Flags::NONE, StreamId(0));
-        self.out.push_back(Output::Submit(Io {
-            id,
-            target,
-            op,
-            extent,
-            flags,
-            class,
-            stream,
-            memory,
-        }));
+        self.send(Io { id, target, op, extent, flags, class, stream, memory });
     }
 
     /// The class of records and flushes that no client waits for. A trail waits for them.
@@ -524,6 +514,40 @@ impl Engine {
         let from = stage(page);
         self.out.push_back(Output::Sum(Sum { from, pages }));
     }
+
+    /// Logs these records. The window with this number waits until they are durable.
+    pub(crate) fn log_for(&mut self, window: u64, records: impl IntoIterator<Item = Content>) {
+        records.into_iter().for_each(|record| self.log.control(record, false));
+        self.sync.wait(Waiter::Move(window));
+        self.pump_log();
+        self.pump_sync();
+    }
+
+    /// Writes the map of a segment into the staging memory. Returns the metadata page, to be given
+    /// back.
+    pub(crate) fn stage_map(
+        &mut self,
+        segment: u32,
+        (durable, plan_generation): (u64, u64),
+        entries: Vec<Entry>,
+        at: u32,
+    ) -> u32 {
+        let header = Header {
+            uuid: self.identity.uuid,
+            sequence: 0,
+            durable,
+            plan_generation,
+            position: Position { segment, page: 0 },
+            previous: 0,
+            tail: self.geo.read_segments,
+            content: Content::ReadMap(entries),
+        };
+        let page = self.take_page();
+        header.encode(&mut self.pages[page as usize]);
+        self.stats.metadata_bytes += PAGE_BYTES;
+        self.out.push_back(Output::Put { page, to: stage(at) });
+        page
+    }
 }
 
 pub(crate) const fn stage(page: u32) -> Memory {
@@ -531,5 +555,5 @@ pub(crate) const fn stage(page: u32) -> Memory {
 }
 
 pub(crate) const fn pages_in(bytes: Bytes) -> u32 {
-    (bytes.0 / seekless_block::PAGE_BYTES) as u32
+    (bytes.0 / PAGE_BYTES) as u32
 }

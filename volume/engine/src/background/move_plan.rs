@@ -11,9 +11,9 @@ use seekless_learn::Plan;
 
 use crate::background::{Job, JobStep, PIECE_PAGES, Progress, pages_in, stage};
 use crate::core::page_map::{CopyState, HomePage, Slot, slots};
-use crate::format::{Content, Entry, Header, Position};
+use crate::format::{Content, Entry};
 use crate::write_buffer::durability::Waiter;
-use crate::{Engine, Output, Target};
+use crate::{Engine, Target};
 
 /// Windows without motion that one search skips.
 const LOOKS: u32 = 64;
@@ -463,12 +463,8 @@ impl Engine {
             return JobStep::Over;
         }
         job.closed.extend(job.items.iter().map(|item| item.slot));
-        for record in self.records_that_open(&job.closed) {
-            self.log.control(record, false);
-        }
-        self.sync.wait(Waiter::Move(job.number));
-        self.pump_log();
-        self.pump_sync();
+        let records = self.records_that_open(&job.closed);
+        self.log_for(job.number, records);
         job.phase = WindowPhase::Open;
         JobStep::Again
     }
@@ -496,12 +492,7 @@ impl Engine {
                 self.drop_copy(slot);
             }
         }
-        for record in Content::pieces(&job.segments, Content::Invalid) {
-            self.log.control(record, false);
-        }
-        self.sync.wait(Waiter::Move(job.number));
-        self.pump_log();
-        self.pump_sync();
+        self.log_for(job.number, Content::pieces(&job.segments, Content::Invalid));
         job.phase = WindowPhase::Void;
         JobStep::Again
     }
@@ -549,36 +540,19 @@ impl Engine {
             let mut entries: Vec<Entry> = Vec::new();
             for slot in slots(first.0 + 1..first.0 + per) {
                 let here = job.items.get(at).filter(|i| i.slot == slot);
-                let entry = match here {
+                at += usize::from(here.is_some());
+                let staged = (slot - job.base) as usize;
+                entries.push(match here {
+                    Some(_) if self.background.bad[staged] => Entry::FREE,
                     Some(item) => {
-                        at += 1;
-                        let stage = (slot - job.base) as usize;
-                        if self.background.bad[stage] {
-                            Entry::FREE
-                        } else {
-                            let sum = self.background.sums[stage];
-                            Entry { home: item.page.0, state: CopyState::Clean, sum }
-                        }
+                        let sum = self.background.sums[staged];
+                        Entry { home: item.page.0, state: CopyState::Clean, sum }
                     }
                     None => self.copies.entry(slot, true),
-                };
-                entries.push(entry);
+                });
             }
-            let header = Header {
-                uuid: self.identity.uuid,
-                sequence: 0,
-                durable: 0,
-                plan_generation: self.background.plan_generation(),
-                position: Position { segment, page: 0 },
-                previous: 0,
-                tail: self.geo.read_segments,
-                content: Content::ReadMap(entries),
-            };
-            let page = self.take_page();
-            header.encode(&mut self.pages[page as usize]);
-            job.pages.push(page);
-            self.stats.metadata_bytes += PAGE_BYTES;
-            self.out.push_back(Output::Put { page, to: stage(first - job.base) });
+            let numbers = (0, self.background.plan_generation());
+            job.pages.push(self.stage_map(segment, numbers, entries, first - job.base));
             written.push(first);
         }
         written.sort_unstable();

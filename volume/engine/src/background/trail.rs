@@ -7,7 +7,6 @@ use seekless_block::{Duration, Op, PAGE_BYTES, PAGE_SECTORS, Sectors, SimTime};
 use super::{JobStep, PIECE_PAGES, RETRY, pages_in, stage};
 use crate::core::page_map::{CopyState, HomePage, Slot, slots};
 use crate::format::Content;
-use crate::write_buffer::durability::Waiter;
 use crate::{Class, Engine, Output, Target};
 
 /// Clients are idle if none has waited for this long, or for longer: see [`Ring::idle`].
@@ -55,7 +54,6 @@ impl Ring {
         self.head = head.next_multiple_of(segment_pages);
     }
 
-    /// The next slot to be written.
     pub(crate) const fn head(&self) -> u32 {
         self.head
     }
@@ -172,10 +170,7 @@ impl Engine {
         for slot in slots(first * per..last * per) {
             self.copies.clear(slot);
         }
-        self.log.control(Content::Invalid((first..last).collect()), false);
-        self.sync.wait(Waiter::Move(number));
-        self.pump_log();
-        self.pump_sync();
+        self.log_for(number, [Content::Invalid((first..last).collect())]);
     }
 
     /// Moves waiting pages from RAM to the staging memory: pages that RAM holds whole, and that

@@ -43,7 +43,6 @@ pub(crate) enum EngineState {
 }
 
 impl EngineState {
-    /// The state at the start.
     pub(crate) const fn new(mode: Mode) -> Self {
         Self::Serving(match mode {
             Mode::WriteThrough => Writes::Home,

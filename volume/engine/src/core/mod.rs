@@ -14,6 +14,7 @@ pub(crate) mod engine_state;
 pub(crate) mod in_place;
 pub(crate) mod pace;
 pub(crate) mod page_map;
+mod ram_and_trail;
 pub(crate) mod ram_cache;
 mod ram_index;
 pub(crate) mod read;
@@ -418,18 +419,10 @@ impl Engine {
         target: Target,
         op: Op,
         extent: Extent,
-        RequestOrigin { flags, stream }: RequestOrigin,
+        origin: RequestOrigin,
         memory: Option<Memory>,
     ) {
-        self.submit_as(
-            Class::Foreground,
-            id,
-            target,
-            op,
-            extent,
-            RequestOrigin { flags, stream },
-            memory,
-        );
+        self.submit_as(Class::Foreground, id, target, op, extent, origin, memory);
     }
 
     #[expect(clippy::too_many_arguments, reason = "an I/O has that many parts")]
@@ -446,17 +439,12 @@ impl Engine {
         if target == Target::Home && op != Op::Flush {
             self.free.replicas.head = extent.end();
         }
-        self.note_submit((target, op, extent), class);
-        self.out.push_back(Output::Submit(Io {
-            id,
-            target,
-            op,
-            extent,
-            flags,
-            class,
-            stream,
-            memory,
-        }));
+        self.send(Io { id, target, op, extent, flags, class, stream, memory });
+    }
+
+    pub(crate) fn send(&mut self, io: Io) {
+        self.note_submit((io.target, io.op, io.extent), io.class);
+        self.out.push_back(Output::Submit(io));
     }
 
     /// The buffers without data after all outputs were polled: the driver may free their memory.

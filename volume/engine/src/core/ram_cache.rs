@@ -108,7 +108,6 @@ impl PageGrid {
         start / PAGE_SECTORS..end.div_ceil(PAGE_SECTORS)
     }
 
-    /// The sectors of a range of pages.
     pub(crate) fn extent(self, pages: std::ops::Range<u64>) -> Extent {
         let sector = |page: u64| (page * PAGE_SECTORS).saturating_sub(self.shift);
         Extent::span(sector(pages.start), sector(pages.end))

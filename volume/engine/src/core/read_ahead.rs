@@ -7,12 +7,12 @@ use std::ops::Range;
 use seekless_block::{
     Bytes, Duration, Extent, Op, PAGE_BYTES, PAGE_SECTORS, SECTOR_BYTES, Sectors, SimTime,
 };
-use seekless_learn::{Adaptive, Prefetched, TRAIL_WINDOW, View, WindowId, Work};
+use seekless_learn::{Adaptive, Prefetched, View as _, WindowId, Work};
 
-use super::copies::Copies;
 use super::pace::Pace;
 use super::page_map::{CopyState, HomePage, Slot};
-use super::ram_cache::{Inserted, PageGrid, RamCache};
+use super::ram_and_trail::RamAndTrail;
+use super::ram_cache::{Inserted, PageGrid};
 use super::read::{NewestAt, Read};
 use super::vanilla_ram::VanillaRam;
 use crate::area::attach::Moment;
@@ -62,7 +62,6 @@ pub(crate) struct Ahead {
     pub(crate) pace: Pace,
 }
 
-/// Sectors that a read takes along.
 fn along(read: &Read) -> Sectors {
     let chosen = read.window != WindowId::default();
     Sectors(if chosen { read.io.len.0.saturating_sub(read.wanted.len.0) } else { 0 })
@@ -91,71 +90,6 @@ impl Ahead {
             pace: Pace::default(),
             works_since: SimTime::ZERO,
         }
-    }
-}
-
-/// RAM and trail, as the policy sees them.
-struct RamAndTrail<'a> {
-    cache: &'a RamCache,
-    copies: &'a Copies,
-    head: u32,
-    slots: u32,
-}
-
-impl RamAndTrail<'_> {
-    fn is_copy(&self, slot: Slot) -> bool {
-        slot.0 < self.slots && self.copies.state(slot) == CopyState::Clean
-    }
-}
-
-impl RamAndTrail<'_> {
-    /// The number of slots, from `slot` on, that hold all pages of `homes` that RAM lacks. The bool
-    /// is true if the pages are not in order in these slots.
-    fn reach(&self, slot: u32, homes: Range<u64>, end: u32) -> Option<(u32, bool)> {
-        let window = slot..end.min(slot + TRAIL_WINDOW);
-        let (mut reach, mut scattered) = (0, false);
-        for (page, at) in homes.zip(slot..) {
-            let page = HomePage(page);
-            let in_place = window.contains(&at) && self.is_copy(Slot(at));
-            if in_place && self.copies.home(Slot(at)) == Some(page) {
-                reach = reach.max(at + 1 - slot);
-                continue;
-            }
-            scattered = true;
-            if self.cache.holds(self.cache.grid.ram_page(page)).is_some() {
-                continue;
-            }
-            let copies = self.copies.find_all(page).filter(|&copy| self.is_copy(copy));
-            let copy = copies.filter(|copy| window.contains(&copy.0)).min()?;
-            reach = reach.max(copy.0 + 1 - slot);
-        }
-        Some((reach, scattered))
-    }
-}
-
-impl View for RamAndTrail<'_> {
-    fn in_ram(&self, page: u64) -> Option<u32> {
-        self.cache.slot_of(page)
-    }
-
-    fn eight_in_ram(&self, first: u64) -> [Option<u32>; 8] {
-        self.cache.slots_of_eight(first)
-    }
-
-    fn copy_in(&self, slot: u32) -> Option<u64> {
-        let slot = Slot(slot);
-        let home = self.is_copy(slot).then(|| self.copies.home(slot)).flatten()?;
-        Some(self.cache.grid.ram_page(home))
-    }
-
-    fn newest_copy(&self, page: u64) -> Option<u32> {
-        let copies = self.copies.find_all(self.cache.grid.home_page(page)?);
-        let slots = copies.filter(|&slot| self.is_copy(slot)).map(|slot| slot.0);
-        slots.min_by_key(|&slot| self.behind_head(slot))
-    }
-
-    fn behind_head(&self, slot: u32) -> u32 {
-        if slot < self.head { self.head - slot } else { self.slots + self.head - slot }
     }
 }
 
@@ -429,7 +363,6 @@ impl Engine {
         }
     }
 
-    /// A client reads a page of RAM.
     pub(super) fn note_hit(&mut self, slot: u32, page: u64) {
         if let Some((ahead, seen)) = self.seen() {
             ahead.policy.hit(slot, page, seen.cache.oldest(), &seen);
@@ -492,7 +425,6 @@ impl Engine {
         self.ahead.as_ref().is_none_or(|ahead| ahead.pace.presses())
     }
 
-    /// A client asks.
     pub(super) fn note_asked(&mut self) {
         if let Some(ahead) = &mut self.ahead {
             ahead.pace.asked(self.now);

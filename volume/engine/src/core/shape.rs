@@ -50,7 +50,6 @@ impl Geometry {
         Segment(number - self.read_segments)
     }
 
-    /// A slot's position on the area.
     pub(crate) const fn position_of(&self, slot: Slot) -> Position {
         Position { segment: slot.0 / self.segment_pages, page: slot.0 % self.segment_pages }
     }

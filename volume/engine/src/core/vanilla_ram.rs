@@ -115,12 +115,10 @@ impl VanillaRam {
         if miss.is_empty() { extent.len } else { miss.start - extent.start }
     }
 
-    /// RAM keeps a write.
     pub(super) fn keeps(&mut self, extent: Extent) {
         self.uses(self.grid.pages(extent));
     }
 
-    /// RAM forgets these sectors.
     pub(super) fn forgets(&mut self, extent: Extent) {
         let mut pages = self.grid.pages(extent);
         if self.grid.extent(pages.start..pages.start + 1).start < extent.start {
@@ -147,7 +145,6 @@ impl VanillaRam {
         }
     }
 
-    /// The held pages of a group.
     fn pages_of(&self, group: u64) -> u16 {
         let mut at = self.index.find(group, &self.entries);
         let mut pages = 0;

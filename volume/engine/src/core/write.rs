@@ -100,13 +100,10 @@ const fn frees(request: &Request) -> bool {
 impl Engine {
     pub(crate) fn write(&mut self, id: RequestId, request: &Request) {
         let on_free = self.touches_free(request.extent);
-        if self.must_wait_for_free(request.extent, on_free) {
-            self.blocked.push_back(Blocked { id, request: *request });
-            return;
-        }
-        if on_free && !frees(request) && self.must_open(request.extent) {
-            self.blocked.push_back(Blocked { id, request: *request });
-            return;
+        if self.must_wait_for_free(request.extent, on_free)
+            || on_free && !frees(request) && self.must_open(request.extent)
+        {
+            return self.blocked.push_back(Blocked::new(id, request));
         }
         if self.rewrite(id, request) {
             return;
@@ -115,12 +112,10 @@ impl Engine {
         // disk.
         let in_place = self.goes_in_place(request);
         if self.log_in_use() && self.must_wait(request.extent, in_place) {
-            self.blocked.push_back(Blocked { id, request: *request });
-            return;
+            return self.blocked.push_back(Blocked::new(id, request));
         }
         if in_place {
-            self.write_in_place(id, request);
-            return;
+            return self.write_in_place(id, request);
         }
         let extent = request.extent;
         let pages = self.whole_pages_of(extent);
@@ -135,8 +130,7 @@ impl Engine {
             && self.records_hold(pages.end - pages.start)
         {
             if self.records_are_full(pages.end - pages.start) {
-                self.blocked.push_back(Blocked { id, request: *request });
-                return;
+                return self.blocked.push_back(Blocked::new(id, request));
             }
             self.absorb(id, request);
         } else if frees(request) || !on_free || !self.zero_edges(id, request) {

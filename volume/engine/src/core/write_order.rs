@@ -103,7 +103,6 @@ impl WriteLog {
         self.open.is_empty()
     }
 
-    /// Whether a write in flight overlaps the extent.
     pub(crate) fn open_overlaps(&self, extent: Extent) -> bool {
         self.in_flight().any(|(_, e)| e.overlaps(extent))
     }

@@ -164,7 +164,6 @@ impl Geometry {
         if self.spread { [0, self.log_at() - 1, area.0 / PAGE_SECTORS - 1] } else { [0, 1, 1] }
     }
 
-    /// The page of the log's first slot.
     const fn log_at(&self) -> u64 {
         let read = if self.free_map_pages == 0 { self.read_slots() } else { self.read_segments };
         self.data_at() + read as u64 + self.spread as u64

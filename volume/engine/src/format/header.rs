@@ -245,7 +245,6 @@ impl Content {
     }
 }
 
-/// The first `count` items.
 fn items<T: Field>(bytes: &[u8], count: u16) -> Result<Vec<T>, &'static str> {
     let count = usize::from(count);
     if count > bytes.len() / T::BYTES {

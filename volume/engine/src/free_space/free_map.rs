@@ -243,7 +243,6 @@ impl FreeMap {
         Content::pieces(&runs, Content::FreeMap).collect()
     }
 
-    /// The round has ended.
     pub(super) fn told(&mut self, ok: bool) {
         let told = std::mem::take(&mut self.told);
         // After a failure the area may know of it, or not.

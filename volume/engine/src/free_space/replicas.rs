@@ -232,7 +232,6 @@ impl Replicas {
         None
     }
 
-    /// Pages bound.
     pub(crate) fn runs(&self) -> impl Iterator<Item = Range<u64>> + '_ {
         self.bound.iter().flatten().map(|b| b.first..b.first + u64::from(b.pages))
     }
@@ -352,7 +351,6 @@ impl Engine {
         self.free.replicas.withdrawing
     }
 
-    /// Adds a list of replicas to the requests.
     pub(crate) fn ask_for_replicas(&mut self, list: &[Replica], soon: bool) {
         if !self.free.used || self.free.replicas.withdrawing {
             self.stats.replicas_refused += list.len() as u64;

@@ -9,13 +9,13 @@
 
 use seekless_block::{Op, PAGE_BYTES, PAGE_SECTORS, SimTime};
 
-use crate::background::{Job, JobStep, PIECE_PAGES, RETRY, stage};
+use crate::background::{Job, JobStep, PIECE_PAGES, RETRY, pages_in, stage};
 use crate::core::page_map::{CopyState, HomePage, Slot};
-use crate::format::{Content, Entry, Header, Position};
+use crate::format::{Content, Entry};
 use crate::free_space::extents::Extents;
 use crate::free_space::replicas::Batch;
 use crate::write_buffer::durability::Waiter;
-use crate::{Engine, Output, Target, Trouble};
+use crate::{Engine, Target, Trouble};
 
 /// Requested batches among which the nearest is chosen: 256 MiB.
 const BATCHES: usize = 256;
@@ -139,7 +139,7 @@ impl Engine {
         let run = first..first + pages;
         let place = self.home_of(first, pages);
         let can = pages > 0
-            && (pages as usize) < self.background_room()
+            && pages < u64::from(pages_in(self.config.stage_bytes))
             && self.may_replicate(pages)
             && self.free.map.can_stain(run.clone())
             && !self.background.locks(run.clone())
@@ -159,11 +159,6 @@ impl Engine {
         let (number, next, phase) = (self.background.windows, 0, ReplicatePhase::Read);
         let (page, locked) = (None, None);
         Some(Replicate { number, segment, first, homes, order, next, phase, page, locked, soon })
-    }
-
-    /// Pages of the staging memory.
-    const fn background_room(&self) -> usize {
-        (self.config.stage_bytes.0 / PAGE_BYTES) as usize
     }
 
     pub(crate) fn step_replicate(&mut self, job: &mut Replicate) -> JobStep {
@@ -198,10 +193,7 @@ impl Engine {
             }
             ReplicatePhase::Sum if self.background.sums_awaited => JobStep::Wait,
             ReplicatePhase::Sum => {
-                self.log.control(Content::Invalid(vec![job.segment]), false);
-                self.sync.wait(Waiter::Move(job.number));
-                self.pump_log();
-                self.pump_sync();
+                self.log_for(job.number, [Content::Invalid(vec![job.segment])]);
                 job.phase = ReplicatePhase::Stain;
                 JobStep::Again
             }
@@ -307,21 +299,8 @@ impl Engine {
             let good = !self.background.bad[at + 1];
             if good { Entry { home, state: CopyState::Clean, sum } } else { Entry::FREE }
         };
-        let header = Header {
-            uuid: self.identity.uuid,
-            sequence: 0,
-            durable: job.first,
-            plan_generation: 0,
-            position: Position { segment: job.segment, page: 0 },
-            previous: 0,
-            tail: self.geo.read_segments,
-            content: Content::ReadMap(job.homes.iter().enumerate().map(entry).collect()),
-        };
-        let page = self.take_page();
-        header.encode(&mut self.pages[page as usize]);
-        job.page = Some(page);
-        self.stats.metadata_bytes += PAGE_BYTES;
-        self.out.push_back(Output::Put { page, to: stage(0) });
+        let entries = job.homes.iter().enumerate().map(entry).collect();
+        job.page = Some(self.stage_map(job.segment, (job.first, 0), entries, 0));
         let place = self.place_of(Slot(job.segment * self.geo.segment_pages), 1);
         self.submit_background(Target::Area, Op::Write, place, Some(stage(0)));
     }
@@ -337,12 +316,8 @@ impl Engine {
             {
                 self.stats.overtaken += PAGE_SECTORS;
             } else {
-                self.copies.add(
-                    Slot(slot),
-                    HomePage(home),
-                    CopyState::Clean,
-                    self.background.sums[at],
-                );
+                let (page, sum) = (HomePage(home), self.background.sums[at]);
+                self.copies.add(Slot(slot), page, CopyState::Clean, sum);
                 self.stats.moved_bytes += PAGE_BYTES;
                 good += 1;
             }

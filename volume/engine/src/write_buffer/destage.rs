@@ -57,7 +57,6 @@ pub(crate) enum DestagePages<'a> {
 }
 
 impl Engine {
-    /// Most pages of a batch.
     pub(crate) fn destage_most(&self) -> usize {
         (pages_in(self.config.stage_bytes) / 2) as usize
     }
@@ -113,7 +112,6 @@ impl Engine {
         })
     }
 
-    /// Dirty pages and their slots, at most `most`.
     fn to_destage(&self, which: DestagePages<'_>, most: usize) -> Vec<(HomePage, Slot)> {
         let mut items: Vec<(HomePage, Slot)> = Vec::new();
         match which {

@@ -91,7 +91,6 @@ pub(crate) struct HomeFlushes {
 }
 
 impl HomeFlushes {
-    /// A flush of home begins now.
     pub(crate) const fn begin(&self) -> HomeFlush {
         HomeFlush { changes: self.changes, failures: self.failures }
     }
@@ -184,7 +183,6 @@ impl Sync {
         })
     }
 
-    /// Flushes under way.
     pub(crate) fn in_flight(&self) -> u32 {
         self.round.as_ref().map_or(0, |round| round.flushes)
     }
@@ -285,15 +283,8 @@ impl Engine {
         let client =
             waiters.any(|w| matches!(w, Waiter::Flush(_) | Waiter::Write(..) | Waiter::Open));
         let class = if client { Class::Foreground } else { self.class_of_records() };
-        self.submit_as(
-            class,
-            io,
-            target,
-            Op::Flush,
-            Extent::default(),
-            RequestOrigin::default(),
-            None,
-        );
+        let (extent, origin) = (Extent::default(), RequestOrigin::default());
+        self.submit_as(class, io, target, Op::Flush, extent, origin, None);
     }
 
     pub(crate) fn sync_home_done(&mut self, ok: bool) {
@@ -537,7 +528,6 @@ impl Engine {
     }
 }
 
-/// Pages as runs, in order.
 fn runs(pages: &Voids) -> Vec<Tombstone> {
     let mut sorted: Vec<u64> = pages.keys().copied().collect();
     sorted.sort_unstable();

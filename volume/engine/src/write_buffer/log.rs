@@ -143,7 +143,6 @@ impl Log {
         self.in_flight < DEPTH
     }
 
-    /// The number that the next record will have.
     pub(crate) fn next_number(&self) -> u64 {
         self.base + self.records.len() as u64
     }
@@ -182,7 +181,6 @@ impl Log {
         self.ended_checksum = previous;
     }
 
-    /// Pages of the whole log.
     pub(crate) fn pages(&self) -> u64 {
         u64::from(self.ring.segments) * u64::from(self.geo.segment_pages)
     }

@@ -230,7 +230,6 @@ impl Engine {
         (open && self.config.gather > Duration::ZERO).then_some(SimTime(until))
     }
 
-    /// Closes the open record.
     fn seal(&mut self) {
         let number = (self.log.base + self.log.records.len() as u64).saturating_sub(1);
         if let Some(record) = self.log.records.back_mut()
@@ -339,15 +338,8 @@ impl Engine {
         self.log.since_checkpoint += 1 + data;
         let memory = Some(Memory::Buffer { index, offset: Sectors(0) });
         let class = if client { Class::Foreground } else { self.class_of_records() };
-        self.submit_as(
-            class,
-            io,
-            Target::Area,
-            Op::Write,
-            extent,
-            RequestOrigin::default(),
-            memory,
-        );
+        let origin = RequestOrigin::default();
+        self.submit_as(class, io, Target::Area, Op::Write, extent, origin, memory);
     }
 
     pub(crate) fn record_done(&mut self, number: u64, ok: bool) {

@@ -39,7 +39,6 @@ impl Foreseen {
         if self.soon.contains_key(&page) { 1.0 } else { 0.0 }
     }
 
-    /// Whether the page is ever read again.
     pub(super) fn is_read_again(&self, page: u64) -> bool {
         self.left.contains_key(&page)
     }

@@ -45,7 +45,6 @@ impl Ghosts {
         &mut self.near[(hash >> (u64::BITS - PARTS.ilog2())) as usize]
     }
 
-    /// A page of this age was evicted.
     pub(super) fn evicted(&mut self, age: u32) {
         self.lifetime += 0.01 * (age as f32 - self.lifetime);
     }

@@ -210,7 +210,6 @@ impl<'a> CandidateRegion<'a> {
         Self { number, around: of.around(number), held }
     }
 
-    /// Goes on to this page.
     fn go(&mut self, of: &'a Adaptive, page: u64, view: &impl View) {
         if page / REGION != self.number {
             *self = Self::new(of, page, view);

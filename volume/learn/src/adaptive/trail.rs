@@ -169,12 +169,10 @@ impl Trail {
         self.pending.clear();
     }
 
-    /// Pages that wait to be appended.
     pub(super) fn pending(&self) -> usize {
         self.pending.len()
     }
 
-    /// The next page to append.
     pub(super) fn next(&mut self) -> Option<u64> {
         self.pending.pop_front().map(|(page, _)| page)
     }

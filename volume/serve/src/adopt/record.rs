@@ -119,7 +119,6 @@ impl Record {
         }
     }
 
-    /// Writes the units and their links.
     pub(super) fn write(&self, root: &Path, texts: &[(PathBuf, String)]) -> Result<(), AdoptError> {
         for (path, text) in texts {
             write_new(&below(root, path), text)?;
@@ -219,7 +218,6 @@ impl Record {
         Ok(())
     }
 
-    /// All records below this root.
     fn all(root: &Path) -> Result<Vec<Self>, AdoptError> {
         let folder = below(root, Path::new(FOLDER));
         let entries = match folder.read_dir() {

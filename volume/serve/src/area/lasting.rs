@@ -237,7 +237,6 @@ impl Lasting {
         })))
     }
 
-    /// The use of the area.
     pub(crate) const fn holds(&self) -> AreaHolds {
         if self.superblock.free_map_pages > 0 {
             AreaHolds::Replicas
@@ -310,7 +309,6 @@ impl Lasting {
         found.map_err(|e| refused(&self.backing, format!("the free space is not known: {e}")))
     }
 
-    /// The stamp of home.
     fn stamp(&self) -> [u8; 32] {
         self.own_stamp().unwrap_or_else(|| self.home.stamp())
     }

@@ -187,7 +187,6 @@ impl Emulated {
         }
     }
 
-    /// The counters at `now`.
     pub(crate) fn stats(&self, now: SimTime) -> DiskStats {
         let mut stats = self.stats.clone();
         stats.elapsed = now.since(self.since);
@@ -200,7 +199,6 @@ impl Emulated {
         &self.path
     }
 
-    /// Resets the counters.
     pub(crate) fn reset(&mut self, now: SimTime) {
         self.stats = DiskStats::default();
         self.late = LatenessCounts::new();

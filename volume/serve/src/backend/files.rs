@@ -17,6 +17,7 @@ use seekless_nbd::{STATE_HOLE, STATE_ZERO};
 use super::FAST_ZERO;
 use super::guard::GuardError;
 use super::identity;
+use super::medium::Medium;
 use super::region::Region;
 use super::remote::Remote;
 use super::runs::{Runs, Side};
@@ -28,83 +29,6 @@ const WRITE_NOW_BYTES: usize = 1 << 20;
 const PAGE: u64 = 4096;
 /// Most runs of one block status reply.
 const RUNS_MAX: usize = 512;
-
-/// Where the bytes of a disk stand.
-#[derive(Debug)]
-enum Medium {
-    File(OpenFile),
-    /// On another server.
-    Remote(Arc<Remote>),
-}
-
-impl Medium {
-    fn go_direct(&mut self) {
-        if let Self::File(file) = self {
-            file.go_direct();
-        }
-    }
-
-    /// True if nothing goes through the host's page cache.
-    const fn is_direct(&self) -> bool {
-        match self {
-            Self::File(file) => file.is_direct(),
-            Self::Remote(_) => true,
-        }
-    }
-
-    fn read(&self, at: u64, buf: &mut [u8]) -> Result<(), Errno> {
-        match self {
-            Self::File(file) => file.read(at, buf),
-            Self::Remote(remote) => remote.read(at, buf),
-        }
-    }
-
-    fn read_now(&self, at: u64, buf: &mut [u8]) -> Option<()> {
-        match self {
-            Self::File(file) => file.read_now(at, buf),
-            Self::Remote(_) => None,
-        }
-    }
-
-    fn write(&self, at: u64, buf: &[u8], how: ReadWriteFlags) -> Result<(), Errno> {
-        match self {
-            Self::File(file) => file.write(at, buf, how),
-            Self::Remote(remote) => {
-                let durable = how.contains(ReadWriteFlags::DSYNC);
-                let flags = if durable { Flags::FUA } else { Flags::NONE };
-                remote.change(Op::Write, flags, at, buf.len() as u64, buf)
-            }
-        }
-    }
-
-    fn sync(&self) -> Result<(), Errno> {
-        match self {
-            Self::File(file) => file.sync(),
-            Self::Remote(remote) => remote.change(Op::Flush, Flags::NONE, 0, 0, &[]),
-        }
-    }
-
-    fn punch(&self, at: u64, len: u64) -> Result<(), Errno> {
-        match self {
-            Self::File(file) => match file.punch(at, len) {
-                Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(()),
-                other => other,
-            },
-            Self::Remote(remote) => remote.change(Op::Discard, Flags::NONE, at, len, &[]),
-        }
-    }
-
-    /// Zeroes in the cheapest way; `false` if the caller must write the zeroes.
-    fn zero_fast(&self, at: u64, len: u64, flags: Flags) -> Result<bool, Errno> {
-        match self {
-            Self::File(file) => file.zero_fast(at, len, !flags.contains(Flags::NO_HOLE)),
-            Self::Remote(remote) => {
-                let flags = Flags(flags.0 & (Flags::NO_HOLE.0 | FAST_ZERO.0));
-                remote.change(Op::WriteZeroes, flags, at, len, &[]).map(|()| true)
-            }
-        }
-    }
-}
 
 /// The two files of a volume.
 #[derive(Debug)]
@@ -347,7 +271,6 @@ impl Files {
         if fua { disk.sync() } else { Ok(()) }
     }
 
-    /// Asks the host to read ahead.
     pub(crate) fn will_need(&self, target: Target, at: u64, len: u64) {
         let Ok(disk) = self.disk(target) else { return };
         for p in disk.runs().pieces(at, len) {
@@ -417,7 +340,6 @@ fn status_of_piece(file: &OpenFile, at: u64, len: u64, runs: &mut Vec<(u32, u32)
 }
 
 impl Disk {
-    /// These runs of a file.
     pub(crate) fn new(fd: OwnedFd, runs: Runs) -> Self {
         Self::over(Medium::File(OpenFile::new(fd)), runs)
     }

@@ -28,7 +28,6 @@ impl Home {
         }
     }
 
-    /// Size in bytes.
     pub(crate) fn bytes(&self) -> u64 {
         match self {
             Self::Here(opened) => opened.bytes,

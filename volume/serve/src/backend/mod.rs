@@ -8,6 +8,7 @@ pub(crate) mod home;
 pub(crate) mod identity;
 pub(crate) mod lateness;
 pub(crate) mod loop_device;
+mod medium;
 pub(crate) mod partition_grid;
 pub(crate) mod region;
 pub(crate) mod remote;

@@ -151,7 +151,6 @@ impl Workers {
         }
     }
 
-    /// The next job that ended.
     pub(crate) fn ended(&mut self) -> Option<EndedJob> {
         let (index, weight, ended) = self.ended.try_recv().ok()?;
         if let Some((_, waiting)) = self.queues.get_mut(index) {

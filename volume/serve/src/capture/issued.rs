@@ -58,7 +58,6 @@ impl Issued {
         }
     }
 
-    /// A request is complete.
     pub(super) fn complete(&mut self, event: &Event) {
         self.latest = self.latest.max(event.time);
         let Some(number) = self.find(event, false) else { return };

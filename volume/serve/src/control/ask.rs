@@ -121,7 +121,6 @@ enum Bad {
     Strange(String),
 }
 
-/// The body of a good answer.
 fn body(answer: &[u8]) -> Result<&[u8], Bad> {
     let strange = |why: &str| Bad::Strange(why.to_owned());
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];

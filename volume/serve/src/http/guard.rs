@@ -63,7 +63,6 @@ impl Guard {
     }
 }
 
-/// The host without the port.
 fn host_of(authority: &str) -> &str {
     match authority.rsplit_once(':') {
         Some((host, port)) if port.bytes().all(|b| b.is_ascii_digit()) && !host.is_empty() => host,

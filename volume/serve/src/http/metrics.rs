@@ -106,17 +106,13 @@ pub(super) fn text(s: &Status, dialect: Dialect) -> String {
     t.gauge("seekless_trouble", "", help, flag(s.volume.trouble.is_some()));
     let r = &s.requests;
     t.counter("seekless_requests", "", "Requests of clients.", r.total);
-    t.family(
-        "counter",
-        "seekless_reads",
-        "",
-        "Reads answered from RAM alone, and device reads of copies and of home.",
-        &[
-            ("{from=\"ram\"}", r.ram_reads as f64),
-            ("{from=\"copy\"}", r.copy_reads as f64),
-            ("{from=\"home\"}", r.home_reads as f64),
-        ],
-    );
+    let help = "Reads answered from RAM alone, and device reads of copies and of home.";
+    let reads = [
+        ("{from=\"ram\"}", r.ram_reads as f64),
+        ("{from=\"copy\"}", r.copy_reads as f64),
+        ("{from=\"home\"}", r.home_reads as f64),
+    ];
+    t.family("counter", "seekless_reads", "", help, &reads);
     copies(&mut t, s);
     let l = &s.learning;
     let help = "Requests that the learner missed.";
@@ -147,7 +143,6 @@ pub(super) fn text(s: &Status, dialect: Dialect) -> String {
     t.end()
 }
 
-/// Memory of the server.
 fn memory(t: &mut MetricText, m: &MemoryStatus) {
     if let Some(most) = m.most_bytes {
         let help = "The bound on the server's memory.";
@@ -177,13 +172,9 @@ fn copies(t: &mut MetricText, s: &Status) {
     let help = "Of these, copied or dropped.";
     t.gauge("seekless_move_done_bytes", "bytes", help, p.done_bytes as f64);
     let limit: Vec<_> = s.budget.limit_bytes_per_s.iter().map(|l| ("", *l as f64)).collect();
-    t.family(
-        "gauge",
-        "seekless_move_limit_bytes_per_second",
-        "bytes_per_second",
-        "Most bytes per second that moving data reads and writes.",
-        &limit,
-    );
+    let help = "Most bytes per second that moving data reads and writes.";
+    let name = "seekless_move_limit_bytes_per_second";
+    t.family("gauge", name, "bytes_per_second", help, &limit);
 }
 
 fn scrub(t: &mut MetricText, s: &ScrubStatus) {
@@ -200,13 +191,9 @@ fn scrub(t: &mut MetricText, s: &ScrubStatus) {
 
 fn elsewhere(t: &mut MetricText, e: &ElsewhereStatus) {
     t.gauge("seekless_home_connected", "", "0 if home is not connected.", flag(e.connected));
-    t.family(
-        "counter",
-        "seekless_home_operations",
-        "",
-        "Requests that home's server answered.",
-        &[("{kind=\"read\"}", e.reads as f64), ("{kind=\"change\"}", e.changes as f64)],
-    );
+    let help = "Requests that home's server answered.";
+    let kinds = [("{kind=\"read\"}", e.reads as f64), ("{kind=\"change\"}", e.changes as f64)];
+    t.family("counter", "seekless_home_operations", "", help, &kinds);
     let help = "How often connections to home's server were made again.";
     t.counter("seekless_home_reconnects", "", help, e.reconnects);
     let help = "Requests to home's server that were sent again.";
@@ -231,29 +218,20 @@ fn operations(t: &mut MetricText, o: &OperationStatus) {
 fn adaptive(t: &mut MetricText, a: &AdaptiveStatus) {
     let help = "Pages that were read before a client asked for them.";
     t.counter("seekless_prefetched_pages", "pages", help, a.prefetched_pages);
-    t.family(
-        "counter",
-        "seekless_prefetch_ended_pages",
-        "pages",
-        "Of these, pages that a client used, and pages that left RAM unused.",
-        &[
-            ("{used=\"yes\"}", a.prefetch_used_pages as f64),
-            ("{used=\"no\"}", a.prefetch_unused_pages as f64),
-        ],
-    );
+    let help = "Of these, pages that a client used, and pages that left RAM unused.";
+    let (used, unused) = (a.prefetch_used_pages as f64, a.prefetch_unused_pages as f64);
+    let ends = [("{used=\"yes\"}", used), ("{used=\"no\"}", unused)];
+    t.family("counter", "seekless_prefetch_ended_pages", "pages", help, &ends);
     t.gauge("seekless_trail_bytes", "bytes", "Size of the trail.", a.trail_bytes as f64);
     let help = "Where the trail is written next.";
     t.gauge("seekless_trail_position_bytes", "bytes", help, a.trail_position_bytes as f64);
     let help = "Written to the trail.";
     t.counter("seekless_trail_written_bytes", "bytes", help, a.trail_written_bytes);
     let Some(g) = &a.guard else { return };
-    t.family(
-        "gauge",
-        "seekless_guard_today_seconds",
-        "seconds",
-        "Disk time on this UTC day, actual and of the vanilla system.",
-        &[("{layout=\"now\"}", g.actual_today_s), ("{layout=\"vanilla\"}", g.vanilla_today_s)],
-    );
+    let help = "Disk time on this UTC day, actual and of the vanilla system.";
+    let days =
+        [("{layout=\"now\"}", g.actual_today_s), ("{layout=\"vanilla\"}", g.vanilla_today_s)];
+    t.family("gauge", "seekless_guard_today_seconds", "seconds", help, &days);
     let help = "Largest excess of the actual disk time within a day.";
     t.gauge("seekless_guard_worst_excess_seconds", "seconds", help, g.worst_excess_s);
     let help = "1 while the policy stands aside.";

@@ -52,7 +52,6 @@ pub struct IoFailure {
 }
 
 impl Running {
-    /// Length of the next piece.
     fn piece(&self) -> usize {
         let left = self.io.extent.bytes().0 as usize - self.done;
         let bounced = self.home == Home::Bounce && self.io.op == Op::Read;
@@ -281,7 +280,6 @@ impl<O> Volume<O> {
         self.running.get_mut(io.0 as usize).and_then(Option::take)
     }
 
-    /// Handles a finished job.
     pub(super) fn ended(&mut self, ended: EndedJob) {
         let io = match ended.name {
             JobName::Io(io) => io,

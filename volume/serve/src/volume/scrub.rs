@@ -25,7 +25,6 @@ impl Schedule {
         Self { every, next, passes: 0, last_end_unix_ms: None }
     }
 
-    /// The time of the next pass.
     pub(super) const fn next(&self) -> SimTime {
         self.next
     }

@@ -35,7 +35,6 @@ pub(super) fn books(d: &DiskStats) -> (Busy, f64) {
     (busy, seconds(d.background_busy))
 }
 
-/// The head of an emulated disk.
 pub(super) fn head(d: &DiskStats) -> Head {
     Head {
         ios: d.ios,

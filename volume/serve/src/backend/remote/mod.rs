@@ -186,7 +186,6 @@ impl Remote {
         Ok(remote)
     }
 
-    /// Size in bytes.
     pub(crate) const fn bytes(&self) -> u64 {
         self.offer.size
     }

@@ -31,7 +31,6 @@ impl Unflushed {
         self.changes.push_back(change);
     }
 
-    /// The number of the next change.
     pub(super) fn next(&self) -> u64 {
         self.first + self.changes.len() as u64
     }

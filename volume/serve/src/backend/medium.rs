@@ -1,0 +1,87 @@
+//! Where the bytes of a disk stand: in a file or device of this host, or on another server.
+
+use std::sync::Arc;
+
+use rustix::io::{Errno, ReadWriteFlags};
+use seekless_block::{Flags, Op};
+use seekless_host::OpenFile;
+
+use super::FAST_ZERO;
+use super::remote::Remote;
+
+/// Where the bytes of a disk stand.
+#[derive(Debug)]
+pub(super) enum Medium {
+    File(OpenFile),
+    /// On another server.
+    Remote(Arc<Remote>),
+}
+
+impl Medium {
+    pub(super) fn go_direct(&mut self) {
+        if let Self::File(file) = self {
+            file.go_direct();
+        }
+    }
+
+    /// True if nothing goes through the host's page cache.
+    pub(super) const fn is_direct(&self) -> bool {
+        match self {
+            Self::File(file) => file.is_direct(),
+            Self::Remote(_) => true,
+        }
+    }
+
+    pub(super) fn read(&self, at: u64, buf: &mut [u8]) -> Result<(), Errno> {
+        match self {
+            Self::File(file) => file.read(at, buf),
+            Self::Remote(remote) => remote.read(at, buf),
+        }
+    }
+
+    pub(super) fn read_now(&self, at: u64, buf: &mut [u8]) -> Option<()> {
+        match self {
+            Self::File(file) => file.read_now(at, buf),
+            Self::Remote(_) => None,
+        }
+    }
+
+    pub(super) fn write(&self, at: u64, buf: &[u8], how: ReadWriteFlags) -> Result<(), Errno> {
+        match self {
+            Self::File(file) => file.write(at, buf, how),
+            Self::Remote(remote) => {
+                let durable = how.contains(ReadWriteFlags::DSYNC);
+                let flags = if durable { Flags::FUA } else { Flags::NONE };
+                remote.change(Op::Write, flags, at, buf.len() as u64, buf)
+            }
+        }
+    }
+
+    pub(super) fn sync(&self) -> Result<(), Errno> {
+        match self {
+            Self::File(file) => file.sync(),
+            Self::Remote(remote) => remote.change(Op::Flush, Flags::NONE, 0, 0, &[]),
+        }
+    }
+
+    pub(super) fn punch(&self, at: u64, len: u64) -> Result<(), Errno> {
+        match self {
+            Self::File(file) => match file.punch(at, len) {
+                Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => Ok(()),
+                other => other,
+            },
+            Self::Remote(remote) => remote.change(Op::Discard, Flags::NONE, at, len, &[]),
+        }
+    }
+
+    /// Zeroes in the cheapest way; `false` if the caller must write the zeroes.
+    pub(super) fn zero_fast(&self, at: u64, len: u64, flags: Flags) -> Result<bool, Errno> {
+        match self {
+            Self::File(file) => file.zero_fast(at, len, !flags.contains(Flags::NO_HOLE)),
+            Self::Remote(remote) => {
+                let flags = Flags(flags.0 & (Flags::NO_HOLE.0 | FAST_ZERO.0));
+                remote.change(Op::WriteZeroes, flags, at, len, &[]).map(|()| true)
+            }
+        }
+    }
+}
