@@ -15,8 +15,11 @@ pub use crate::sys::{return_freed_memory, trim_freed_memory};
 const PIECE_BYTES: usize = 1 << 20;
 
 /// Prepares this process, before it starts threads: memory that is freed stays with the process,
-/// and the kernel gives its threads memory without waiting for writes, where it may.
+/// and the kernel gives its threads memory without waiting for writes, where it may. The kernel ends
+/// other programs first: if it ends the server, all programs on the volume get errors.
 pub fn prepare() {
+    // Only a privileged process may. The memory of the server has a bound.
+    let _ = std::fs::write("/proc/self/oom_score_adj", "-900");
     sys::keep_freed_memory();
     crate::fuse_mount::serve_under_memory_pressure();
 }

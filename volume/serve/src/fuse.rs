@@ -104,6 +104,9 @@ impl MountPoint {
             ended();
         });
         mounted.thread = Some(thread.map_err(cannot("start the thread of the FUSE mount"))?);
+        // The kernel learns the size only by this question, and some programs never ask: busybox's
+        // losetup made a device of no size.
+        let _ = mounted.point.path.metadata();
         let in_flight = usize::from(IN_FLIGHT) * OF_REQUEST_BYTES;
         mounted.missing = pressure::hold(in_flight + server.stage.0 as usize);
         Ok(mounted)

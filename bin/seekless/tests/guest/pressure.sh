@@ -31,7 +31,8 @@ begin() { # begin GROUP ublk|fuse: a volume with a file system at /mnt.
     ublk) volume=/dev/ublkb3 options='--ublk 3' ;;
     fuse) volume=/run/volume options='--fuse /run/volume' ;;
     esac
-    inside "$1" seekless serve /host/disk.img $options >/run/log 2>&1 &
+    : >/run/log
+    inside "$1" seekless serve /host/disk.img $options >>/run/log 2>&1 &
     server=$!
     until grep -q '^serving' /run/log; do
         kill -0 $server 2>/dev/null || { cat /run/log; return 1; }
@@ -71,10 +72,10 @@ group() { # group ublk|fuse: server and writer share a control group of 260 MiB.
     mkdir -p $groups/g && echo 272629760 >$groups/g/memory.max || return 1
     rounds g "$1"
 }
-whole() { # whole ublk|fuse: the machine has 300 MiB for server and writer.
-    echo 90 >/proc/sys/vm/dirty_ratio
-    echo 80 >/proc/sys/vm/dirty_background_ratio
-    while [ "$(awk '/^MemAvailable/{print $2}' /proc/meminfo)" -gt 307200 ]; do
+whole() { # whole ublk|fuse: the machine has 400 MiB for server and writer.
+    echo 60 >/proc/sys/vm/dirty_ratio
+    echo 40 >/proc/sys/vm/dirty_background_ratio
+    while [ "$(awk '/^MemAvailable/{print $2}' /proc/meminfo)" -gt 409600 ]; do
         dd if=/dev/zero bs=1M count=16 2>/dev/null >>/data/ballast || break
     done
     rounds none "$1"
