@@ -44,8 +44,9 @@ Examples:
 
 Formats read, found by content or named before a colon:
   blktrace, blkparse, tracefs, biosnoop, etw, fio, msr, spc, alibaba, tencent, systor17, fiu,
-  biotracer, oraclegeneral, vscsi, srt, lis, disksim, mqsim, strace, procmon, csv, parquet;
-  only by name: disksim-rw0, mqsim-rw0, heimdall; synth:NAME is made up (`seekless-lab synth`)
+  biotracer, mobile, oraclegeneral, vscsi, srt, lis, disksim, mqsim, strace, procmon, csv, parquet;
+  only by name: disksim-rw0, mqsim-rw0, heimdall; synth:NAME is made up (`seekless-lab synth`);
+  any other table with --columns
 
 Formats written, by OUT's ending or named before a colon:
   parquet (anything else), fio (.fio, .iolog), csv (.csv), oraclegeneral (.oracleGeneral);

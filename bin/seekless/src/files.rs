@@ -44,7 +44,8 @@ pub(crate) enum Args {
 /// MOUNTPOINT may be DIR itself. Without the mount, a grouped file looks empty in DIR: `seekless
 /// files unmount --return` moves every file back. The command needs root, and a file system with
 /// file handles and trusted extended attributes, such as ext4, XFS or Btrfs. SIGINT or SIGTERM
-/// unmounts the directory. See docs/believing/groups.md.
+/// unmounts the directory when no client uses it; a second signal unmounts at once. See
+/// docs/using/files.md.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -50,7 +50,7 @@ const TRY_EVERY: Duration = Duration::from_millis(200);
 #[command(after_help = "\
 SIGINT and SIGTERM stop the server: all writes are durable then, and the area is saved. The server
 refuses to stop while a file system is mounted from the volume, or a program has it open. SIGUSR1
-makes a plan now. Without a formatted area, copies are in a temporary file.
+makes a plan now (not under adaptive). Without a formatted area, copies are in a temporary file.
 
 Examples:
   # A new disk over a unix socket; then, from another terminal
@@ -60,7 +60,7 @@ Examples:
   # A block device, /dev/ublkb0, that outlives its server (Linux 6.5 or later)
   seekless serve disk.img --ublk 0
 
-  # A disk with an area that lasts, as a file; then: losetup -f --show --direct-io=on /run/disk
+  # A blank disk with a lasting area, as a file; then: losetup -f --show --direct-io=on /run/disk
   seekless volume format /dev/sdb
   seekless serve /dev/sdb --fuse /run/disk
 
@@ -126,10 +126,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "1h",
           help_heading = "Learning")]
     pub(crate) learn_every: Duration,
-    /// Learn from each process separately, by the kernel's trace of this device (/dev/loop0)
+    /// Learn from each thread separately, by the kernel's trace of this device (/dev/loop0)
     #[arg(long, value_name = "DEVICE", help_heading = "Learning")]
     pub(crate) observe: Option<PathBuf>,
-    /// Keep the learned state in this file, and start from it
+    /// Keep the learned data in this file, and start from them
     #[arg(long, value_name = "FILE", help_heading = "Learning")]
     pub(crate) state: Option<PathBuf>,
     /// Maximum rate for moving data; 0 = no limit
@@ -158,7 +158,8 @@ pub(crate) struct Args {
     /// A modelled disk under the volume, in real time: `seekless disk list`
     #[arg(long, value_name = "NAME[,speed=X]", help_heading = "Emulation")]
     pub(crate) disk: Option<Emulated>,
-    /// Of the disk: fcfs, sstf, look, clook, sptf, asptf, anticipatory or elevator
+    /// Order of requests in the modelled disk: fcfs, sstf, look, clook, sptf, asptf, anticipatory or
+    /// elevator
     #[arg(
         long,
         value_name = "NAME",
@@ -167,7 +168,7 @@ pub(crate) struct Args {
         help_heading = "Emulation"
     )]
     pub(crate) scheduler: Scheduler,
-    /// none, SECONDS without work, or adaptive
+    /// Stop the platters: none, after SECONDS, or adaptive
     #[arg(
         long,
         value_name = "WHEN",
