@@ -158,8 +158,8 @@ pub(crate) struct Args {
     /// A modelled disk under the volume, in real time: `seekless disk list`
     #[arg(long, value_name = "NAME[,speed=X]", help_heading = "Emulation")]
     pub(crate) disk: Option<Emulated>,
-    /// Order of requests in the modelled disk: fcfs, sstf, look, clook, sptf, asptf, anticipatory or
-    /// elevator
+    /// Order of requests in the modelled disk: fcfs, sstf, look, clook, sptf, asptf, anticipatory
+    /// or elevator
     #[arg(
         long,
         value_name = "NAME",
