@@ -14,14 +14,26 @@ pub use crate::sys::{return_freed_memory, trim_freed_memory};
 /// Size of one piece of the reserve: below the size that the allocator maps by itself.
 const PIECE_BYTES: usize = 1 << 20;
 
+/// The kernel ends all other programs before one with this adjustment (proc(5), oom_score_adj).
+const LAST: i32 = -900;
+
 /// Prepares this process, before it starts threads: memory that is freed stays with the process,
 /// and the kernel gives its threads memory without waiting for writes, where it may. The kernel ends
 /// other programs first: if it ends the server, all programs on the volume get errors.
 pub fn prepare() {
-    // Only a privileged process may. The memory of the server has a bound.
-    let _ = std::fs::write("/proc/self/oom_score_adj", "-900");
+    protect(Path::new("/proc/self/oom_score_adj"));
     sys::keep_freed_memory();
     crate::fuse_mount::serve_under_memory_pressure();
+}
+
+/// Lowers the share of the memory by which the kernel chooses the program that it ends. Only a
+/// privileged process may. The memory of the server has a bound.
+fn protect(adjustment: &Path) {
+    let now = std::fs::read_to_string(adjustment).ok();
+    // A unit may have forbidden the kernel to end the server at all.
+    if now.and_then(|text| text.trim().parse::<i32>().ok()).is_some_and(|now| now > LAST) {
+        let _ = std::fs::write(adjustment, LAST.to_string());
+    }
 }
 
 /// The memory of this machine, or of the control group of this process if that is less.
@@ -115,6 +127,17 @@ pub fn hold(reserve: usize) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_unit_that_protects_the_server_more_keeps_its_adjustment() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("oom_score_adj");
+        for (before, after) in [("-1000\n", "-1000\n"), ("0\n", "-900"), ("-901\n", "-901\n")] {
+            std::fs::write(&file, before).unwrap();
+            protect(&file);
+            assert_eq!(std::fs::read_to_string(&file).unwrap(), after);
+        }
+    }
 
     #[test]
     fn the_least_of_machine_and_groups_counts() {

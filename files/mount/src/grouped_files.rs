@@ -230,10 +230,11 @@ impl GroupedFiles {
 
     /// Sends asks, and waits for their replies.
     fn wait_for(&self, asks: Vec<Ask>) -> Vec<Result<Reply, Fault>> {
+        let grows = asks.iter().any(|ask| !matches!(ask, Ask::Read { .. }));
         let mut store = self.store();
         let ids = store.send(self.now(), asks);
         // Without the wait of a crowded store, changes during a long sync could fill the memory.
-        while !store.have_ended(&ids) || store.group_store().is_crowded() {
+        while !store.have_ended(&ids) || grows && store.group_store().is_crowded() {
             if store.begins_sync() {
                 store = self.sync_directory(store);
             } else if store.is_syncing() {

@@ -487,9 +487,11 @@ fn is_new(fd: &OwnedFd, kind: FileType, begun: Timespec) -> Result<bool, Errno> 
 
 /// Removes the name of a new inode, if the name is still that of the new inode.
 pub(super) fn remove_made(parent: &OwnedFd, name: &OsStr, made: &OwnedFd) {
-    if find(parent.as_fd(), name).is_ok_and(|now| !is_other(&now, made)) {
-        let is_directory = rustix::fs::fstat(made)
-            .is_ok_and(|s| FileType::from_raw_mode(s.st_mode) == FileType::Directory);
+    let now = rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW);
+    if let (Ok(now), Ok(made)) = (now, rustix::fs::fstat(made))
+        && (now.st_dev, now.st_ino) == (made.st_dev, made.st_ino)
+    {
+        let is_directory = FileType::from_raw_mode(made.st_mode) == FileType::Directory;
         let flags = if is_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
         let _ = rustix::fs::unlinkat(parent, name, flags);
     }

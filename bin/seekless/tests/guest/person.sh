@@ -112,7 +112,7 @@ step_restarts() {
 
 # The first start of the server fails, and the mount with it: both come with the second start.
 step_tries_again() {
-    once=/run/systemd/system/$unit.d
+    once=/run/systemd/system/$unit.service.d
     systemctl stop $unit && mkdir -p "$once" || return 1
     printf '[Service]\nExecStartPre=/bin/sh -c "[ -e /run/once ] || { touch /run/once; exit 1; }"\n' >"$once/once.conf"
     systemctl daemon-reload

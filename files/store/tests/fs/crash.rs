@@ -86,6 +86,8 @@ struct World {
     pending: BTreeMap<u64, Pending>,
     busy: BTreeSet<usize>,
     sent: Vec<(Io, u64)>,
+    /// A sync of the other module is in progress; true if it takes effect at its end.
+    syncing: Option<bool>,
     /// Numbers whose inode was removed: their entries may remain.
     unlinked: BTreeSet<FileNumber>,
     next: u64,
@@ -145,6 +147,7 @@ impl World {
             pending,
             busy,
             sent,
+            syncing: None,
             unlinked,
             next: 0,
             now: 1,
@@ -172,9 +175,11 @@ impl World {
                     self.sent.push((io, ticket));
                 }
                 Output::SyncOther => {
-                    self.other.iter_mut().for_each(Ordered::sync);
-                    self.now += 1;
-                    self.group_store.handle(SimTime(self.now), Input::OtherSynced(true));
+                    let late = self.now.is_multiple_of(2);
+                    self.syncing = Some(late);
+                    if !late {
+                        self.other.iter_mut().for_each(Ordered::sync);
+                    }
                 }
                 Output::Complete { id, result } => {
                     let pending = self.pending.remove(&id.0).unwrap();
@@ -278,6 +283,16 @@ impl World {
 
     /// Completes one I/O; without an I/O, time passes.
     fn execute(&mut self, rng: &mut Pcg64Mcg) -> bool {
+        if let Some(late) = self.syncing
+            && (self.sent.is_empty() || rng.random_ratio(1, 8))
+        {
+            self.syncing = None;
+            if late {
+                self.other.iter_mut().for_each(Ordered::sync);
+            }
+            self.handle(Input::OtherSynced(true));
+            return true;
+        }
         if self.sent.is_empty() {
             let Some(at) = self.group_store.wakeup() else { return false };
             self.now = self.now.max(at.0);
@@ -506,7 +521,8 @@ pub(crate) fn live(seed: u64, steps: usize) -> Tally {
             }
         }
     }
-    while !world.sent.is_empty() || world.group_store.wakeup().is_some() {
+    while !world.sent.is_empty() || world.syncing.is_some() || world.group_store.wakeup().is_some()
+    {
         world.execute(&mut rng);
     }
     assert!(world.pending.is_empty(), "never ended: {:?}", world.pending);

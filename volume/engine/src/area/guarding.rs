@@ -54,6 +54,8 @@ pub struct Guarding {
     now: GuardMove,
     /// The last move failed: the next command tries again.
     failed: bool,
+    /// The last move failed: perhaps the guard is neither up nor down.
+    halfway: bool,
     parked: Vec<Io>,
 }
 
@@ -71,6 +73,7 @@ impl Guarding {
             told: true,
             now: GuardMove::None,
             failed: false,
+            halfway: false,
             parked: Vec::new(),
         }
     }
@@ -149,7 +152,7 @@ impl Guarding {
         }
         if self.now == GuardMove::None && !self.failed {
             self.now = match self.wants_up() {
-                true if !up => GuardMove::Waiting(true),
+                true if !up || self.halfway => GuardMove::Waiting(true),
                 false if up && self.is_home_complete(engine) => GuardMove::Waiting(false),
                 _ => GuardMove::None,
             };
@@ -159,7 +162,7 @@ impl Guarding {
                 self.now = GuardMove::Running;
                 GuardStep::Move(to)
             }
-            GuardMove::None if up && !self.told => {
+            GuardMove::None if up && !self.told && !self.halfway => {
                 self.told = true;
                 self.wants.map_or(GuardStep::Rest, GuardStep::Obey)
             }
@@ -169,7 +172,7 @@ impl Guarding {
 
     /// A move has ended: returns the I/Os that waited for it.
     pub fn moved(&mut self, ok: bool) -> Vec<Io> {
-        (self.now, self.failed) = (GuardMove::None, !ok);
+        (self.now, self.failed, self.halfway) = (GuardMove::None, !ok, !ok);
         std::mem::take(&mut self.parked)
     }
 }

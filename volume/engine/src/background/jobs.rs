@@ -38,13 +38,14 @@ const JOBS: [JobRow; 15] = [
     JobRow { due: |e| !e.background.urgent.is_empty(), begin: Engine::begin_urgent },
     // How full the log is.
     JobRow { due: |_| true, begin: Engine::note_pressure },
+    // A drain is noted down.
+    JobRow { due: Engine::is_emptied, begin: Engine::end_drain },
+    // Clients' flushes may wait for it, so it comes between two batches that go home.
+    JobRow { due: Engine::checkpoint_is_due, begin: Engine::begin_due_checkpoint },
     // Pages that clients read out of the write buffer go home.
     JobRow { due: Engine::is_much_read, begin: Engine::begin_destage_of_read },
     // The log is emptied from its tail.
     JobRow { due: Engine::is_dirty, begin: Engine::begin_destage_of_oldest },
-    // A drain is noted down.
-    JobRow { due: Engine::is_emptied, begin: Engine::end_drain },
-    JobRow { due: Engine::checkpoint_is_due, begin: Engine::begin_due_checkpoint },
     // A new plan is taken up.
     JobRow {
         due: |e| e.background.asked.is_some() && !e.is_hurried(),

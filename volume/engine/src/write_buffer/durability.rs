@@ -366,7 +366,7 @@ impl Engine {
         self.sync.log_dirty = true;
         self.sync.area_untold |= counts;
         // Recovery ends at a record that is missing: nothing behind it is durable before a checkpoint.
-        self.log.failed |= counts;
+        self.log.failed = true;
         self.sync.area_failed_at = self.writes.now();
         self.fail_waiting_writes();
         self.area_writes_fail = true;

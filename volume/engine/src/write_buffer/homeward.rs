@@ -33,11 +33,12 @@ impl Engine {
             self.drop_copies(extent, |state| state != CopyState::Dirty);
             self.background.overtake(page..page + pages);
             let from = Memory::Buffer { index, offset };
-            self.send_piece_home(Homeward { extent, from, tries: 0 });
+            self.send_piece_home(Homeward { extent, from, tries: 0, failures: 0 });
         }
     }
 
     fn send_piece_home(&mut self, piece: Homeward) {
+        let piece = Homeward { failures: self.sync.home.failures, ..piece };
         let io = self.start(Pending::Homeward(piece));
         let (extent, from) = (piece.extent, Some(piece.from));
         self.submit(io, Target::Home, Op::Write, extent, RequestOrigin::default(), from);
@@ -46,6 +47,8 @@ impl Engine {
     /// A write of a piece of the front record has ended.
     pub(crate) fn piece_home_done(&mut self, piece: Homeward, ok: bool) {
         self.sync.wrote_home();
+        // A flush of home that failed meanwhile may have lost it; its memory still has the bytes.
+        let ok = ok && piece.failures == self.sync.home.failures;
         if !ok && piece.tries < TRIES {
             self.send_piece_home(Homeward { tries: piece.tries + 1, ..piece });
             return;

@@ -45,6 +45,8 @@ pub(crate) struct Homeward {
     pub(super) extent: Extent,
     pub(super) from: Memory,
     pub(super) tries: u8,
+    /// How many flushes of home had failed when it was sent.
+    pub(super) failures: u64,
 }
 
 impl Record {

@@ -409,6 +409,22 @@ fn the_guard_goes_down_once_all_is_home_after_a_failure() {
     assert_eq!(obey, GuardStep::Obey(Mode::WriteBack));
 }
 
+/// The server cannot tell a guard that stands from one that was left halfway.
+#[test]
+fn the_engine_does_not_absorb_behind_a_guard_that_did_not_go_up() {
+    let world = World::new(config(0));
+    let mut guarding = Guarding::new(&world.engine, false);
+    let step = |guarding: &mut Guarding, up| guarding.step(&world.engine, up, || false);
+    guarding.want(Mode::WriteBack);
+    assert_eq!(step(&mut guarding, false), GuardStep::Move(true));
+    guarding.moved(false);
+    assert_eq!(step(&mut guarding, true), GuardStep::Rest);
+    guarding.want(Mode::WriteBack);
+    assert_eq!(step(&mut guarding, true), GuardStep::Move(true), "the next command tries again");
+    guarding.moved(true);
+    assert_eq!(step(&mut guarding, true), GuardStep::Obey(Mode::WriteBack));
+}
+
 /// A failed flush of the area, and an only copy that cannot be read, count as well.
 #[test]
 fn a_failed_flush_or_read_of_the_area_leads_to_write_through_too() {
@@ -528,6 +544,27 @@ fn with_a_flush_of_the_area(world: &mut World) -> Io {
         world.execute(0);
     }
     world.waiting.remove(in_flight(world, is_flush))
+}
+
+#[test]
+fn after_a_failed_flush_of_the_area_the_next_one_does_not_wait_for_the_whole_drain() {
+    let mut world = World::new(writeback());
+    world.settle();
+    for page in 10..40 {
+        world.issue(Op::Write, home(2 * page, 1));
+    }
+    execute_all(&mut world);
+    let flush = with_a_flush_of_the_area(&mut world);
+    world.failed_at = NEVER / 2;
+    world.handle(Input::Done { io: flush.id, result: Err(IoFailed) });
+    let next = world.issue(Op::Flush, Extent::default());
+    while world.clients.contains_key(&next) {
+        world.execute(0);
+    }
+    assert!(world.engine.dirty() > Sectors(0), "all is at home");
+    world.settle();
+    world.failed_at = 0;
+    world.home_is_complete();
 }
 
 /// The failed flush may have lost the records of these writes too.

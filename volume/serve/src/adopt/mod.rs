@@ -335,7 +335,12 @@ impl Adoption {
             force: false,
         };
         area::make(backing, &options)?;
-        self.record.area_is_made(&self.systemd.root)?;
+        self.record.area_is_made(&self.systemd.root).inspect_err(|_| {
+            // Without the note nobody knows later whose area it is.
+            if !self.record.is_area_made(&self.systemd.root) {
+                let _ = self.record.remove_area();
+            }
+        })?;
         self.record.write(&self.systemd.root, &self.texts)?;
         if let Some(line) = &self.record.fstab {
             fstab::disable(&self.systemd.root, &self.record.name, line)?;
