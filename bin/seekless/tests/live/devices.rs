@@ -294,7 +294,7 @@ fn a_blank_device_holds_its_area_and_is_claimed_for_one() {
 
 #[test]
 fn a_disk_and_an_area_on_devices_belong_together() {
-    need!("devices", host::programs(&["losetup", "timeout"]).or_else(host::root));
+    need!("devices", host::programs(&["losetup", "timeout", "blockdev"]).or_else(host::root));
     let dir = tempfile::tempdir().unwrap();
     let socket = format!("unix:{}", dir.path().join("nbd.sock").display());
     let (home_file, home) = disk(dir.path(), "home.img", 64, &[]);
@@ -330,6 +330,8 @@ fn a_disk_and_an_area_on_devices_belong_together() {
     File::options().write(true).open(&area_file).unwrap().set_len(15 << 20).unwrap();
     run(["losetup", "-c", area]);
     refused(&serve(home, area), &["the device shrank"]);
+    // While another program has the device open, the kernel may keep bytes behind its end.
+    run(["blockdev", "--flushbufs", area]);
     File::options().write(true).open(&area_file).unwrap().set_len(16 << 20).unwrap();
     run(["losetup", "-c", area]);
     // What stood at its end is gone with it: the guard region's last pages, which the disk's bytes
