@@ -439,10 +439,6 @@ impl Guard<'_> {
 
     /// Puts the guard up if it is down. From then on the region holds home's ends.
     pub(crate) fn put_up(&mut self, place: Label) -> Result<(), HalfUp> {
-        // A move down failed before it changed anything.
-        if matches!(self.settle(), Ok(Standing::Up)) {
-            return Ok(());
-        }
         let before = self.prepare(place).map_err(|error| HalfUp { error, touched: false })?;
         let mut after = || -> Result<(), GuardError> {
             self.write_home(&self.guard_pages(&before))?;
