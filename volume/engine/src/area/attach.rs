@@ -444,6 +444,7 @@ pub(crate) fn resume(
     engine.log.holds_pages = engine.copies.any_open()
         || slots(engine.geo.log_slots()).any(|slot| engine.copies.state(slot) != CopyState::Free);
     engine.find_suspects();
+    engine.go_on_draining();
     // A trail takes the place of a plan.
     if let Some(wants) = r.plan
         && !engine.has_trail()

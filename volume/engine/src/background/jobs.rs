@@ -45,7 +45,7 @@ const JOBS: [JobRow; 15] = [
     // Pages that clients read out of the write buffer go home.
     JobRow { due: Engine::is_much_read, begin: Engine::begin_destage_of_read },
     // The log is emptied from its tail.
-    JobRow { due: Engine::is_dirty, begin: Engine::begin_destage_of_oldest },
+    JobRow { due: |e| e.is_dirty() && e.may_empty_log(), begin: Engine::begin_destage_of_oldest },
     // A new plan is taken up.
     JobRow {
         due: |e| e.background.asked.is_some() && !e.is_hurried(),
@@ -148,8 +148,23 @@ impl Engine {
         self.background.now >= self.background.destage_not_before
     }
 
+    /// Whether pages go home that no client waits for. After the last request they stay where they
+    /// are, unless the log needs their space for its last records.
+    fn may_empty_log(&self) -> bool {
+        !self.state.is_leaving() || self.is_log_full()
+    }
+
+    /// Whether a batch that no client waits for ends early: the last request has ended, or clients
+    /// wait for a checkpoint that can begin now.
+    pub(crate) fn batch_gives_way(&self) -> bool {
+        let waits = self.log.failed || self.is_log_full();
+        let begins = self.background.now >= self.background.checkpoint_not_before;
+        !self.may_empty_log() || waits && begins && self.checkpoint_is_due()
+    }
+
     fn is_much_read(&self) -> bool {
-        self.background.read.len() >= READ_PAGES && self.destage_may() && !self.config.in_place
+        let much = self.background.read.len() >= READ_PAGES && !self.config.in_place;
+        much && self.destage_may() && self.may_empty_log()
     }
 
     fn begin_destage_of_read(&mut self) -> RowResult {

@@ -359,9 +359,9 @@ impl Engine {
         }
     }
 
-    /// Whether an administrator waits for the background. Learned moves then wait, and no budget
-    /// holds up the rest: the administrator of an idle volume would wait for nothing. The pause after
-    /// a client's request stays.
+    /// Whether an administrator waits for the background, or a client does. Learned moves then wait,
+    /// and no budget holds up the rest: the administrator of an idle volume would wait for nothing.
+    /// The pause after a client's request stays.
     pub(crate) fn is_hurried(&self) -> bool {
         self.background.now < self.background.hurried_until || self.is_waited_for()
     }
@@ -371,6 +371,8 @@ impl Engine {
             || self.background.ends_drain
             || self.free.replicas.withdrawing
             || !self.background.urgent.is_empty()
+            // Flushes behind a failed record wait for a checkpoint, which waits for the job that runs.
+            || self.log.failed && !self.sync.is_idle()
     }
 
     /// Whether learned work waits; it goes on by itself.

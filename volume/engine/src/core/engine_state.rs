@@ -216,6 +216,14 @@ impl Engine {
         self.fell_back
     }
 
+    /// After an attach in write-through: pages that stand in the write buffer alone are those of a drain
+    /// that a stop cut short. It goes on. In any other state of write-through, all is at home.
+    pub(crate) fn go_on_draining(&mut self) {
+        if self.state.mode() == Mode::WriteThrough && self.copies.count(CopyState::Dirty) > 0 {
+            self.drain();
+        }
+    }
+
     pub(crate) fn drain(&mut self) {
         let has_log = self.geo.log_segments > 0;
         self.state.set_writes(if has_log { Writes::Draining } else { Writes::Home });

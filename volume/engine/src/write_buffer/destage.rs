@@ -150,6 +150,9 @@ impl Engine {
 
     pub(crate) fn step_destage(&mut self, job: &mut Destage) -> JobStep {
         match job.phase {
+            DestagePhase::Read | DestagePhase::Write if !job.urgent && self.batch_gives_way() => {
+                self.end_early(job)
+            }
             DestagePhase::Read => {
                 if let Some(&(slot, at, pages)) = job.reads.get(job.next) {
                     if !self.may_submit(job.urgent) {
@@ -194,6 +197,27 @@ impl Engine {
             DestagePhase::Sync => self.home_is_synced(job),
             DestagePhase::SyncLog => self.log_is_synced(job),
         }
+    }
+
+    /// Something else comes first. The pages that went home count: a checkpoint flushes home, and
+    /// moves the tail past them. The others stay dirty.
+    fn end_early(&mut self, job: &Destage) -> JobStep {
+        if self.background.in_flight > 0 {
+            return JobStep::Wait;
+        }
+        if job.phase == DestagePhase::Read {
+            // The other reads have not begun.
+            for &(slot, _, pages) in job.reads.iter().take(job.next) {
+                self.copies.end_read(slot, pages);
+            }
+            // A record may wait for the segment that was read.
+            self.pump_log();
+            self.pump_sync();
+        } else if self.background.failed || job.spoiled {
+            self.destage_came_to_nothing();
+            self.fail_if_stuck();
+        }
+        JobStep::Over
     }
 
     /// Home is flushed. A newer record may have replaced a page of the segment. The tail passes the

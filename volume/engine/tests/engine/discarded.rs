@@ -112,6 +112,40 @@ fn what_stands_behind_a_record_that_a_failed_flush_has_lost_is_found() {
     is_sound(&mut world);
 }
 
+/// The flush waits for a checkpoint. One job runs at a time, and a replica is on its way that waits
+/// until its debt to clients is earned.
+#[test]
+fn a_flush_behind_a_lost_record_does_not_wait_until_a_replica_may_be_written() {
+    let mut world = discarded(fs2(0));
+    ask(&mut world, 20, &[(0, 1), (2, 1), (4, 1)]);
+    let of_replica = |io: &Io| io.class == Class::Background && io.target == Target::Home;
+    until(&mut world, none, of_replica);
+    // A client's request arrives 5 ms after the I/O was sent, and waits for as long.
+    world.now += 5_000_000;
+    world.issue(Op::Read, home(52, 1));
+    world.now += 5_000_000;
+    while let Some(at) = world.waiting.iter().position(of_replica) {
+        world.execute(at);
+    }
+    let soon = world.now + 1_000_000;
+    world.issue(Op::Write, home(45, 1));
+    while !world.clients.is_empty() {
+        assert!(pass(&mut world, none));
+    }
+    world.issue(Op::Flush, Extent::default());
+    let at = until(&mut world, none, |io| io.target == Target::Area && io.op == Op::Flush);
+    fail(&mut world, at);
+    assert_eq!(world.failed, 1, "the client is told");
+    assert!(world.now < soon, "the replica's turn has come");
+    let (begun, next) = (world.now, world.issue(Op::Flush, Extent::default()));
+    while world.clients.contains_key(&next) {
+        assert!(pass(&mut world, none));
+    }
+    let waited = world.now - begun;
+    assert!(waited < 1_000_000_000, "{waited} ns");
+    is_sound(&mut world);
+}
+
 /// Zeroes replaced the replicas, and the round that records this is in progress: its flush of home
 /// waits.
 fn called_clean() -> World {

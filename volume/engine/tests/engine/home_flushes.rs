@@ -3,7 +3,7 @@
 
 use super::area::writeback;
 use super::log::{execute_all, in_flight};
-use super::rules::fail;
+use super::rules::{fail, none, pass, until};
 use super::*;
 
 fn flushes_home(io: &Io) -> bool {
@@ -39,6 +39,33 @@ fn what_went_home_before_a_failed_flush_goes_home_again() {
     world.issue(Op::Flush, Extent::default());
     world.settle();
     assert_eq!(world.failed, 0, "no client's write may be missing");
+}
+
+/// A stop cut the drain short: in write-through the next engine has pages that home lacks.
+#[test]
+fn what_went_home_before_a_failed_flush_goes_home_again_if_another_engine_began_the_drain() {
+    let mut world = World::new(writeback());
+    world.issue(Op::Write, home(3, 1));
+    world.issue(Op::Write, home(20, 7));
+    world.issue(Op::Flush, Extent::default());
+    world.settle();
+    world.handle(Input::Command(Command::Drain));
+    world.handle(Input::Detach { stamp: [1; 32] });
+    while !world.engine.is_detached() {
+        assert!(pass(&mut world, none));
+    }
+    world.crash([1; 32]);
+    assert_eq!((world.engine.mode(), world.engine.dirty()), (Mode::WriteThrough, Sectors(8 * 8)));
+    let before = world.home.clone();
+    world.handle(Input::Tick);
+    let flush = until(&mut world, none, flushes_home);
+    assert!(world.engine.dirty() < Sectors(8 * 8));
+    world.home = before;
+    fail(&mut world, flush);
+    assert_eq!(world.engine.dirty(), Sectors(8 * 8), "home may lack them");
+    world.settle();
+    assert!(world.engine.is_drained());
+    world.home_is_complete();
 }
 
 /// Another flush fails while the destage's own flush is in flight, and that one succeeds.

@@ -23,6 +23,7 @@ use seekless_engine::{
 use seekless_learn::{Copy, Plan};
 
 mod area;
+mod batches;
 mod discarded;
 mod home_flushes;
 mod in_place;

@@ -1,0 +1,72 @@
+//! Batches that go home from the write buffer, and what does not wait for their end.
+
+use super::area::writeback;
+use super::log::{execute_all, in_flight};
+use super::rules::{fail, none, pass, until};
+use super::*;
+
+fn flushes_area(io: &Io) -> bool {
+    (io.target, io.op) == (Target::Area, Op::Flush)
+}
+
+/// A write of a batch.
+fn goes_home(io: &Io) -> bool {
+    (io.target, io.op, io.class) == (Target::Home, Op::Write, Class::Background)
+}
+
+/// The write buffer has eight pages, whose homes lie apart. No flush has covered them. The staging
+/// memory has `stage` pages, half of them for the pages of a batch.
+fn with_pages_apart(stage: u64) -> World {
+    let mut world = World::new(Config { stage_bytes: Bytes(stage * 4096), ..writeback() });
+    world.settle();
+    for page in 1..=8 {
+        world.issue(Op::Write, home(4 * page, 1));
+    }
+    execute_all(&mut world);
+    assert_eq!(world.engine.dirty(), Sectors(8 * 8));
+    world
+}
+
+/// A client's flush waits for a checkpoint that leaves a hole of the log behind, and for no more.
+#[test]
+fn a_batch_on_its_way_home_gives_way_to_a_checkpoint_that_a_flush_waits_for() {
+    let mut world = with_pages_apart(64);
+    world.handle(Input::Command(Command::Drain));
+    world.issue(Op::Flush, Extent::default());
+    until(&mut world, |io| io.op == Op::Flush, goes_home);
+    let flush = in_flight(&world, flushes_area);
+    fail(&mut world, flush);
+    let next = world.issue(Op::Flush, Extent::default());
+    while world.clients.contains_key(&next) {
+        assert!(pass(&mut world, none));
+    }
+    assert!(world.engine.dirty() > Sectors(0), "the whole batch went home first");
+    world.settle();
+    assert_eq!(world.failed, 1, "the flush that failed");
+    assert!(world.engine.is_drained());
+    world.home_is_complete();
+    world.crash([0; 32]);
+    world.read_all();
+}
+
+/// The pages stay in the write buffer, whether they are one batch or several.
+#[test]
+fn a_stop_in_a_drain_waits_for_no_batch_and_the_next_server_goes_on_with_the_drain() {
+    for stage in [16, 64] {
+        let mut world = with_pages_apart(stage);
+        world.handle(Input::Command(Command::Drain));
+        until(&mut world, none, goes_home);
+        world.handle(Input::Detach { stamp: [1; 32] });
+        while !world.engine.is_detached() {
+            assert!(pass(&mut world, none));
+        }
+        let dirty = world.engine.dirty();
+        assert!(dirty > Sectors(0), "all went home first, through {stage} pages");
+        world.crash([1; 32]);
+        assert_eq!((world.engine.mode(), world.engine.dirty()), (Mode::WriteThrough, dirty));
+        world.settle();
+        assert!(world.engine.is_drained());
+        world.home_is_complete();
+        world.read_all();
+    }
+}
