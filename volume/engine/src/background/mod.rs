@@ -359,7 +359,7 @@ impl Engine {
         }
     }
 
-    /// Whether an administrator waits for the background, or a client does. Learned moves then wait,
+    /// Whether an administrator or a client waits for the background. Learned moves then wait,
     /// and no budget holds up the rest: the administrator of an idle volume would wait for nothing.
     /// The pause after a client's request stays.
     pub(crate) fn is_hurried(&self) -> bool {
@@ -371,7 +371,7 @@ impl Engine {
             || self.background.ends_drain
             || self.free.replicas.withdrawing
             || !self.background.urgent.is_empty()
-            // Flushes behind a failed record wait for a checkpoint, which waits for the job that runs.
+            // Flushes behind a failed record wait for a checkpoint, and that for the running job.
             || self.log.failed && !self.sync.is_idle()
     }
 

@@ -216,8 +216,9 @@ impl Engine {
         self.fell_back
     }
 
-    /// After an attach in write-through: pages that stand in the write buffer alone are those of a drain
-    /// that a stop cut short. It goes on. In any other state of write-through, all is at home.
+    /// An area was attached in write-through. Pages that only the write buffer holds are those of a
+    /// drain that a stop or a crash cut short: it goes on. Without it, the engine would take all for
+    /// saved at home.
     pub(crate) fn go_on_draining(&mut self) {
         if self.state.mode() == Mode::WriteThrough && self.copies.count(CopyState::Dirty) > 0 {
             self.drain();
