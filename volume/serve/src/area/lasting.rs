@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use seekless_block::{Device, Extent, Lba, SECTOR_BYTES, Sectors};
-use seekless_engine::format::{FormatError, Label, Page, Superblock, read_superblock};
+use seekless_engine::format::{AreaId, FormatError, Label, Page, Superblock, read_superblock};
 use seekless_engine::{
     AttachError, AttachReport, Config, Engine, Examined, HomeGuard, Proof, attach, examine,
     restore_superblock,
@@ -156,6 +156,7 @@ impl Lasting {
             |parts: [(u64, u64); 2]| parts.map(|(a, b)| (a * SECTOR_BYTES, b * SECTOR_BYTES));
         let home = part(&opened.fd, &bytes([(head, before), (at + len, volume - before)]))?;
         let area = part_apart(&opened.fd, &bytes([(at, len), (0, 0)]))?;
+        let area = area.on_device_of(home.flushes());
         let (backing, place) = (backing.to_owned(), backing.to_owned());
         let found = superblock.home_capacity;
         let guard = Ok(Standing::Nowhere);
@@ -208,14 +209,12 @@ impl Lasting {
         if expected > found {
             return Err(failed(path)(AttachError::Shrunken { expected, found }));
         }
-        let area = part(&place.fd, &[(0, expected.bytes().0)])?;
+        let area = area_beside(&place, expected, &home, (backing, path))?;
         let found = Sectors(opened.bytes() / SECTOR_BYTES);
         let keys = (superblock.uuid, superblock.home_capacity);
         let (mut home, mut standing, mut named_generation) = (home, Ok(Standing::Nowhere), 0);
         if keys.1.0 >= guard::HOME_MIN {
-            let name = tail(&path.canonicalize().unwrap_or_else(|_| path.to_owned()));
-            let region = OpenFile::reopened(&place.fd).map_err(cannot("open the area again"))?;
-            let region = Region::new(region, expected.bytes().0, keys, name);
+            let region = region_beside(&place, path, &area, keys)?;
             standing = region.look(&home);
             named_generation = region.named_generation(&home).unwrap_or(0);
             if !matches!(standing, Ok(Standing::Nowhere)) {
@@ -415,6 +414,31 @@ impl Lasting {
     }
 }
 
+/// An area of this length in a file or device, which may lie on home's disk.
+fn area_beside(
+    place: &Opened,
+    len: Sectors,
+    home: &Disk,
+    (backing, path): (&Path, &Path),
+) -> Result<Disk, ServeError> {
+    let area = part(&place.fd, &[(0, len.bytes().0)])?;
+    let shares = identity::share_a_disk(backing, path);
+    Ok(if shares { area.on_device_of(home.flushes()) } else { area })
+}
+
+/// The guard region behind an area.
+fn region_beside(
+    place: &Opened,
+    path: &Path,
+    area: &Disk,
+    keys: (AreaId, Sectors),
+) -> Result<Region, ServeError> {
+    let name = tail(&path.canonicalize().unwrap_or_else(|_| path.to_owned()));
+    let fd = OpenFile::reopened(&place.fd).map_err(cannot("open the area again"))?;
+    let region = Region::new(fd, area.capacity().bytes().0, keys, name);
+    Ok(region.on_device_of(area.flushes()))
+}
+
 /// The end of a path, which says more than its beginning.
 fn tail(path: &Path) -> Label {
     let text = path.to_string_lossy();
@@ -501,6 +525,10 @@ mod tests {
             };
             make(&backing, &options).unwrap();
             let lasting = open(&backing, (!inside).then_some(&*area), true).unwrap();
+            // Their device reports its errors once to all of them.
+            let (of_home, of_area) = (lasting.home.flushes(), lasting.area.flushes());
+            assert!(of_area.is_beside(of_home), "{name}");
+            assert!(lasting.home.guard().is_none_or(|region| region.flushes().is_beside(of_area)));
             let region = lasting.home.guard().map(Region::handle);
             let files = [lasting.home.file(), lasting.area.file(), region];
             let mut seen = Vec::new();

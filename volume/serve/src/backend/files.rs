@@ -16,6 +16,7 @@ use seekless_host::{HostError, OpenFile, device_error};
 use seekless_nbd::{STATE_HOLE, STATE_ZERO};
 
 use super::FAST_ZERO;
+use super::flushes::Flushes;
 use super::guard::GuardError;
 use super::identity;
 use super::medium::Medium;
@@ -54,6 +55,8 @@ pub(crate) struct Disk {
     own: Medium,
     runs: Runs,
     guard: Option<Box<Region>>,
+    /// Of its own file.
+    flushes: Flushes,
     /// A flush failed that the engine did not ask for: its next flush fails. The host reports the
     /// failure of a write once.
     owes: AtomicBool,
@@ -352,9 +355,20 @@ impl Disk {
         Self::over(Medium::Remote(remote), runs)
     }
 
-    const fn over(own: Medium, runs: Runs) -> Self {
+    fn over(own: Medium, runs: Runs) -> Self {
         let (owes, failures) = (AtomicBool::new(false), AtomicU64::new(0));
-        Self { own, runs, guard: None, owes, flushing: Mutex::new(()), failures }
+        let (flushes, flushing) = (Flushes::default(), Mutex::new(()));
+        Self { own, runs, guard: None, flushes, owes, flushing, failures }
+    }
+
+    /// The flushes of its own file.
+    pub(crate) const fn flushes(&self) -> &Flushes {
+        &self.flushes
+    }
+
+    /// The same disk, on the device of another file.
+    pub(crate) fn on_device_of(self, other: &Flushes) -> Self {
+        Self { flushes: other.beside(), ..self }
     }
 
     /// The file of the disk; `None` on another server.
@@ -401,7 +415,7 @@ impl Disk {
             }
             Medium::Remote(remote) => Medium::Remote(Arc::clone(remote)),
         };
-        Ok(Self::over(own, self.runs.clone()))
+        Ok(Self::over(own, self.runs.clone()).on_device_of(&self.flushes))
     }
 
     /// Its guard, if there is space for one.
@@ -430,7 +444,8 @@ impl Disk {
         let before = self.failures.load(SeqCst);
         let _alone = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
         let owes = self.owes.swap(false, SeqCst);
-        let synced = self.own.sync().and_then(|()| self.guard().map_or(Ok(()), Region::sync));
+        let synced = self.flushes.flush(|| self.own.sync());
+        let synced = synced.and_then(|()| self.guard().map_or(Ok(()), Region::sync));
         if synced.is_err() {
             self.failures.fetch_add(1, SeqCst);
             return synced;
@@ -487,7 +502,9 @@ impl Disk {
                     // It may have flushed the region's header.
                     region.write(p.at, part, how).inspect_err(|_| self.owe())?;
                 }
-                _ => self.own.write(p.at, part, how)?,
+                _ => self
+                    .flushes
+                    .write(self.own.flushes_with(how), || self.own.write(p.at, part, how))?,
             }
         }
         Ok(())

@@ -11,6 +11,7 @@ use rustix::fs::FileType;
 use seekless_engine::format::Label;
 
 use super::remote::NbdUri;
+use crate::capture::disks_below;
 
 /// A file system's clock may not distinguish two writes within this time.
 const TICK: Duration = Duration::from_millis(20);
@@ -92,6 +93,12 @@ fn disk_of(path: &Path) -> Option<PathBuf> {
 #[must_use]
 pub fn on_one_disk(one: &Path, other: &Path) -> bool {
     disk_of(one).is_some_and(|disk| disk_of(other) == Some(disk))
+}
+
+/// The same, also through partitions, device mapper and loop devices: a flush of one may be a flush
+/// of what the other has written.
+pub(crate) fn share_a_disk(one: &Path, other: &Path) -> bool {
+    on_one_disk(one, other) || !disks_below(one).is_disjoint(&disks_below(other))
 }
 
 /// Whether the disk of a file or block device rotates; `None` if the kernel does not say.
@@ -193,6 +200,7 @@ mod tests {
         let (dir, other) = (std::env::temp_dir(), Path::new("/proc/version"));
         assert!(on_one_disk(&dir, &dir) && on_one_disk(other, Path::new("/proc/mounts")));
         assert!(!on_one_disk(&dir, other) && !on_one_disk(&dir, Path::new("/absent")));
+        assert!(share_a_disk(&dir, &dir) && !share_a_disk(&dir, other));
     }
 
     #[test]

@@ -57,6 +57,11 @@ impl Medium {
         }
     }
 
+    /// Whether such a write flushes a device of this host.
+    pub(super) const fn flushes_with(&self, how: ReadWriteFlags) -> bool {
+        matches!(self, Self::File(_)) && how.contains(ReadWriteFlags::DSYNC)
+    }
+
     pub(super) fn sync(&self) -> Result<(), Errno> {
         match self {
             Self::File(file) => file.sync(),

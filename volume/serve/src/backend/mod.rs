@@ -3,6 +3,7 @@
 
 pub(crate) mod emulated;
 pub(crate) mod files;
+pub(crate) mod flushes;
 pub(crate) mod guard;
 pub(crate) mod home;
 pub(crate) mod identity;

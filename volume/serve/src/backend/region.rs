@@ -16,6 +16,7 @@ use seekless_engine::format::{AreaId, Label};
 use seekless_host::OpenFile;
 
 use super::files::Disk;
+use super::flushes::Flushes;
 use super::guard::{
     EDGE, Guard, GuardError, PAGES, REGION, Standing, open_pages, sum_of, sum_pages,
 };
@@ -31,6 +32,8 @@ const HALFWAY: u8 = 2;
 #[derive(Debug)]
 pub(crate) struct Region {
     handle: OpenFile,
+    /// Its device is the area's.
+    flushes: Flushes,
     /// Its start in bytes.
     at: u64,
     /// Home's runs while its ends are here.
@@ -64,6 +67,7 @@ impl Region {
         let runs = Runs::guarded(capacity.bytes().0, edge, at + PAGE_BYTES);
         Self {
             handle: OpenFile::new(fd),
+            flushes: Flushes::default(),
             at,
             runs,
             keys: (uuid, capacity),
@@ -77,6 +81,17 @@ impl Region {
             summed: AtomicU64::new(0),
             opening: Mutex::new(()),
         }
+    }
+
+    /// The same region, on the device of another file.
+    pub(crate) fn on_device_of(mut self, other: &Flushes) -> Self {
+        self.flushes = other.beside();
+        self
+    }
+
+    #[cfg(test)]
+    pub(crate) const fn flushes(&self) -> &Flushes {
+        &self.flushes
     }
 
     pub(crate) fn go_direct(&mut self) {
@@ -108,7 +123,8 @@ impl Region {
         if self.loses_sums(at, buf.len() as u64) {
             self.open_pages(self.pages(at, buf.len() as u64)).map_err(|_| Errno::IO)?;
         }
-        self.handle.write(at, buf, how)?;
+        let durable = how.contains(ReadWriteFlags::DSYNC);
+        self.flushes.write(durable, || self.handle.write(at, buf, how))?;
         self.written.fetch_add(1, SeqCst);
         Ok(())
     }
@@ -182,7 +198,7 @@ impl Region {
     pub(crate) fn sync(&self) -> Result<(), Errno> {
         let written = self.written.load(SeqCst);
         if self.is_in_region() && self.durable.load(SeqCst) < written {
-            self.handle.sync()?;
+            self.flushes.flush(|| self.handle.sync())?;
             self.durable.fetch_max(written, SeqCst);
         }
         Ok(())
@@ -209,7 +225,7 @@ impl Region {
         let fd = self.handle.as_fd().try_clone_to_owned().map_err(|e| io("opening")(from(&e)))?;
         let end = rustix::fs::seek(&fd, rustix::fs::SeekFrom::End(0)).map_err(io("measuring"))?;
         let room = end.saturating_sub(self.at).min(REGION * SECTOR_BYTES);
-        Ok(Disk::new(fd, Runs::new(&[(self.at, room)])))
+        Ok(Disk::new(fd, Runs::new(&[(self.at, room)])).on_device_of(&self.flushes))
     }
 
     /// Nobody reads or writes home's ends meanwhile.
@@ -361,6 +377,30 @@ mod tests {
         let files = Files::of(home, part, None);
         files.move_guard(true).unwrap();
         (files, area)
+    }
+
+    /// The log and home's ends lie on one device, which reports a failed flush once.
+    #[test]
+    fn a_flush_of_the_region_or_of_the_area_that_fails_is_one_of_both() {
+        let keys = (AreaId([7; 16]), Sectors(HOME / SECTOR_BYTES));
+        let memory = |bytes| opened_memory(bytes).unwrap().fd;
+        let full = || std::fs::File::options().read(true).write(true).open("/dev/full").unwrap();
+        for (bad, other) in [(Target::Home, Target::Area), (Target::Area, Target::Home)] {
+            let (of_region, of_area) = match bad {
+                Target::Home => (full().into(), memory(AREA)),
+                Target::Area => (memory(AREA + REGION * SECTOR_BYTES), full().into()),
+            };
+            let area = Disk::new(of_area, Runs::new(&[(0, AREA)]));
+            let region = Region::new(of_region, AREA, keys, Label::new("area"));
+            let region = region.on_device_of(area.flushes());
+            region.turn(UP);
+            let home = Disk::new(memory(HOME), Runs::all()).with_guard(region);
+            let files = Files::of(home, area, None);
+            let flush = |target| files.change(target, Op::Flush, Flags::NONE, 0, 0, &[]);
+            flush(bad).unwrap_err();
+            flush(other).unwrap_err();
+            assert_eq!(flush(other), Ok(()), "once");
+        }
     }
 
     /// Clients of a volume with replicas read zeroes there; after a crash the area may not know.

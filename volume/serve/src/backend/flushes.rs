@@ -1,0 +1,158 @@
+//! Flushes of one device by several files: home, area and guard region. Linux and the device report
+//! the failure of a flush once, to the file that asks. Unflushed bytes of the other files may be
+//! lost with it, so the next flush of each of them fails too.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use rustix::io::Errno;
+
+#[derive(Debug, Default)]
+struct DeviceFlushes {
+    /// One flush runs at a time, and no durable write beside it: so a flush that ends well knows of
+    /// each failure before its end.
+    turn: RwLock<()>,
+    /// Flushes and durable writes that failed.
+    failures: AtomicU64,
+}
+
+/// The flushes of a file, and its share in those of its device.
+#[derive(Debug, Default)]
+pub(crate) struct Flushes {
+    device: Arc<DeviceFlushes>,
+    /// The failures that the file has reported.
+    reported: AtomicU64,
+}
+
+impl Flushes {
+    /// For another file on the same device.
+    pub(crate) fn beside(&self) -> Self {
+        let reported = AtomicU64::new(self.device.failures.load(SeqCst));
+        Self { device: Arc::clone(&self.device), reported }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_beside(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.device, &other.device)
+    }
+
+    /// Flushes the file. Fails too if another file's flush failed since this file's last one.
+    pub(crate) fn flush(&self, flush: impl FnOnce() -> Result<(), Errno>) -> Result<(), Errno> {
+        let _alone = self.device.turn.write().unwrap_or_else(PoisonError::into_inner);
+        let flushed = flush();
+        if flushed.is_err() {
+            self.device.failures.fetch_add(1, SeqCst);
+        }
+        let failures = self.device.failures.load(SeqCst);
+        let reported = self.reported.swap(failures, SeqCst);
+        flushed.and(if reported == failures { Ok(()) } else { Err(Errno::IO) })
+    }
+
+    /// Writes into the file. If a `durable` write fails, its device may have given the report to it.
+    pub(crate) fn write(
+        &self,
+        durable: bool,
+        write: impl FnOnce() -> Result<(), Errno>,
+    ) -> Result<(), Errno> {
+        if !durable {
+            return write();
+        }
+        let _beside_others = self.device.turn.read().unwrap_or_else(PoisonError::into_inner);
+        write().inspect_err(|_| {
+            let before = self.device.failures.fetch_add(1, SeqCst);
+            // The caller has this report. Older ones are still to come.
+            let _ = self.reported.compare_exchange(before, before + 1, SeqCst, SeqCst);
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::OwnedFd;
+
+    use seekless_block::{Flags, Op};
+    use seekless_engine::Target;
+
+    use super::super::files::{Disk, Files};
+    use super::super::runs::Runs;
+    use super::super::unnamed::memory_file;
+    use super::*;
+
+    const BYTES: u64 = 1 << 20;
+
+    fn working() -> Disk {
+        disk(memory_file(BYTES).unwrap())
+    }
+
+    /// Each write and each flush of it fails.
+    fn failing() -> Disk {
+        let file = std::fs::File::options().read(true).write(true).open("/dev/full").unwrap();
+        disk(file.into())
+    }
+
+    fn disk(fd: OwnedFd) -> Disk {
+        Disk::new(fd, Runs::new(&[(0, BYTES)]))
+    }
+
+    fn flush(files: &Files, target: Target) -> Result<(), Errno> {
+        files.change(target, Op::Flush, Flags::NONE, 0, 0, &[])
+    }
+
+    /// A hole in the log: recovery ends there, and loses what later flushes of the area cover.
+    #[test]
+    fn a_flush_that_fails_fails_the_next_one_of_what_lies_on_the_same_device() {
+        for (bad, other) in [(Target::Home, Target::Area), (Target::Area, Target::Home)] {
+            for shared in [true, false] {
+                let is_home = bad == Target::Home;
+                let (home, area) =
+                    if is_home { (failing(), working()) } else { (working(), failing()) };
+                let area = if shared { area.on_device_of(home.flushes()) } else { area };
+                let files = Files::of(home, area, None);
+                assert_eq!(flush(&files, other), Ok(()));
+                flush(&files, bad).unwrap_err();
+                assert_eq!(flush(&files, other).is_err(), shared, "{bad:?}");
+                assert_eq!(flush(&files, other), Ok(()), "once");
+            }
+        }
+    }
+
+    #[test]
+    fn a_durable_write_that_fails_is_such_a_flush_and_another_write_is_not() {
+        let home = failing();
+        let area = working().on_device_of(home.flushes());
+        let files = Files::of(home, area, None);
+        for (flags, is_flush) in [(Flags::NONE, false), (Flags::FUA, true)] {
+            files.change(Target::Home, Op::Write, flags, 0, 512, &[1; 512]).unwrap_err();
+            assert_eq!(flush(&files, Target::Area).is_err(), is_flush, "{flags:?}");
+            assert_eq!(flush(&files, Target::Area), Ok(()));
+        }
+    }
+
+    /// The server's own flushes count as well: those of the guard, and those of a scrub.
+    #[test]
+    fn a_second_handle_of_a_disk_reports_to_the_first() {
+        let home = failing();
+        let area = working().on_device_of(home.flushes());
+        let mut bare = home.bare().unwrap();
+        seekless_block::Device::flush(&mut bare).unwrap_err();
+        let files = Files::of(home, area, None);
+        flush(&files, Target::Area).unwrap_err();
+        assert_eq!(flush(&files, Target::Area), Ok(()));
+    }
+
+    /// A report that came before a durable write failed is not lost with that of the write.
+    #[test]
+    fn each_failure_is_reported_to_each_file() {
+        let (first, fail) = (Flushes::default(), || Err(Errno::IO));
+        let second = first.beside();
+        first.flush(fail).unwrap_err();
+        second.write(true, fail).unwrap_err();
+        second.flush(|| Ok(())).unwrap_err();
+        second.flush(|| Ok(())).unwrap();
+        first.flush(|| Ok(())).unwrap_err();
+        first.write(true, fail).unwrap_err();
+        first.flush(|| Ok(())).unwrap();
+        second.flush(|| Ok(())).unwrap_err();
+    }
+}
