@@ -156,6 +156,9 @@ impl Files {
     pub(crate) fn move_guard(&self, up: bool) -> Result<(), Errno> {
         let home = &self.home;
         let region = home.guard().ok_or(Errno::NXIO)?;
+        if region.may_lack_writes() {
+            home.owe();
+        }
         let moved = if up { region.put_up(home) } else { region.take_down(home) };
         moved.inspect_err(|_| home.owe()).map_err(|e| match e {
             GuardError::Device(DeviceError::Io { source, .. }) => {

@@ -49,6 +49,11 @@ impl Flushes {
         flushed.and(if reported == failures { Ok(()) } else { Err(Errno::IO) })
     }
 
+    /// Whether another file's flush failed since this file's last one.
+    pub(crate) fn owes(&self) -> bool {
+        self.reported.load(SeqCst) != self.device.failures.load(SeqCst)
+    }
+
     /// Writes into the file. If a `durable` write fails, its device may have given the report to it.
     pub(crate) fn write(
         &self,

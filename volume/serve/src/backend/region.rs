@@ -204,6 +204,13 @@ impl Region {
         Ok(())
     }
 
+    /// Whether it may have lost bytes of home's ends with a failed flush of the area that no flush of
+    /// home has reported.
+    pub(crate) fn may_lack_writes(&self) -> bool {
+        let unflushed = self.durable.load(SeqCst) < self.written.load(SeqCst);
+        self.is_in_region() && unflushed && self.flushes.owes()
+    }
+
     /// Calls `f` with the disk without its guard.
     fn with<T>(
         &self,
@@ -400,6 +407,28 @@ mod tests {
             flush(bad).unwrap_err();
             flush(other).unwrap_err();
             assert_eq!(flush(other), Ok(()), "once");
+        }
+    }
+
+    /// A failed flush of the area may have lost bytes of home's ends, and then the guard goes down.
+    #[test]
+    fn what_the_region_may_have_lost_is_reported_though_the_guard_went_down() {
+        let (files, _area) = guarded();
+        let flush = || files.change(Target::Home, Op::Flush, Flags::NONE, 0, 0, &[]);
+        flush().unwrap();
+        for writes in [false, true] {
+            if writes {
+                let bytes = [7; 512];
+                files.change(Target::Home, Op::Write, Flags::NONE, 8192, 512, &bytes).unwrap();
+            }
+            let full = std::fs::File::options().read(true).write(true).open("/dev/full").unwrap();
+            let area = Disk::new(full.into(), Runs::new(&[(0, AREA)]));
+            let mut area = area.on_device_of(files.guard().unwrap().flushes());
+            seekless_block::Device::flush(&mut area).unwrap_err();
+            files.move_guard(false).unwrap();
+            assert_eq!(flush().is_err(), writes);
+            assert_eq!(flush(), Ok(()), "once");
+            files.move_guard(true).unwrap();
         }
     }
 
