@@ -86,10 +86,6 @@ pub enum AttachError {
     )]
     HasReplicas { stained: Sectors },
     #[error(
-        "the damaged pages named the places of replicas. Discarded pages may hold other bytes of this disk, and no repair can tell these from data. Nothing was changed: copy the disk and its area, then check the disk with the file system's own program"
-    )]
-    ReplicasUnknown(#[source] Box<AttachError>),
-    #[error(
         "the area is not drained and detached: it may hold the only copy of some data; nothing was changed"
     )]
     NotDrained,

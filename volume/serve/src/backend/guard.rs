@@ -36,6 +36,8 @@ pub(crate) enum GuardError {
         loses: bool,
         /// True if the region still has home's ends.
         here: bool,
+        /// True if another program wrote to home over the guard, and perhaps elsewhere.
+        written: bool,
     },
 }
 
@@ -88,12 +90,12 @@ struct EndContents {
 }
 
 fn wrong<T>(loses: bool, why: impl Into<String>) -> Result<T, GuardError> {
-    Err(GuardError::Wrong { why: why.into(), loses, here: false })
+    Err(GuardError::Wrong { why: why.into(), loses, here: false, written: false })
 }
 
-/// The region has home's ends, but home has neither its ends nor the guard.
-fn overwritten<T>(why: impl Into<String>) -> Result<T, GuardError> {
-    Err(GuardError::Wrong { why: why.into(), loses: true, here: true })
+/// Home has neither its ends nor the guard; `here`: the region still has home's ends.
+fn overwritten<T>(here: bool, why: impl Into<String>) -> Result<T, GuardError> {
+    Err(GuardError::Wrong { why: why.into(), loses: true, here, written: true })
 }
 
 /// The guard on home is later than the area.
@@ -263,10 +265,13 @@ impl Guard<'_> {
         };
         match pages.find(is_bad) {
             None => Ok(()),
-            Some((i, _)) => overwritten(format!(
-                "page {} of the guard region, which alone holds a part of the disk's first and last 128 KiB, does not match its checksum; nothing was changed. `seekless volume repair --lose-data` accepts the page as it is",
-                i + 1
-            )),
+            Some((i, _)) => {
+                let why = format!(
+                    "page {} of the guard region, which alone holds a part of the disk's first and last 128 KiB, does not match its checksum; nothing was changed. `seekless volume repair --lose-data` accepts the page as it is",
+                    i + 1
+                );
+                Err(GuardError::Wrong { why, loses: true, here: true, written: false })
+            }
         }
     }
 
@@ -353,12 +358,13 @@ impl Guard<'_> {
             return self.of_another(&page);
         }
         if found.guard == 0 {
-            return wrong(
-                true,
+            return overwritten(
+                false,
                 "the disk does not carry its guard: it is another disk, or it was formatted or restored without its area; nothing was changed. If it is the right disk, `seekless volume repair --lose-data` restores the guard and gives up the data written over the guard",
             );
         }
         overwritten(
+            true,
             "the disk was written without its area, over the guard on its first or last 128 KiB; nothing was changed. `seekless volume rescue` shows the disk with the data of the area; `seekless volume repair --lose-data` restores the guard and gives up the data written over the guard",
         )
     }
@@ -375,6 +381,7 @@ impl Guard<'_> {
         }
         if lacking && found.other > 0 {
             return overwritten(
+                true,
                 "the disk was written without its area while only a part of its guard was written; nothing was changed. `seekless volume repair --lose-data` gives up the data written over the guard",
             );
         }
