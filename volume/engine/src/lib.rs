@@ -26,8 +26,7 @@ pub use area::attach::{
     AttachError, AttachReport, FormatOptions, attach, divided_like, format_area, resize_area,
 };
 pub use area::examine::{
-    Examined, Finding, Repair, RepairReport, examine, repair, repair_written_over,
-    restore_superblock,
+    Examined, Finding, Repair, RepairReport, examine, repair, repair_outdated, restore_superblock,
 };
 pub use area::guarding::{GuardStep, Guarding, in_guard_region};
 pub use area::proof::{HomeGuard, Proof};

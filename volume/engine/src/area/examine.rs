@@ -263,23 +263,24 @@ pub fn repair(area: &mut dyn Device, lose: bool) -> Result<Repair, AttachError> 
     repair_beside(area, lose, false)
 }
 
-/// The same after another program wrote home, over the guard and perhaps elsewhere. From then on no
-/// page counts as discarded: a read there would return zeroes in place of that program's bytes, and
-/// zeroes could be written over them. The write buffer's pages still replace home's, and the report
-/// names them. Call this before the guard is restored: a guard proves that nobody else wrote home.
+/// The same if records of the area may be out of date: another program wrote home, over the guard
+/// and perhaps elsewhere, or the end of the area is lost. From then on no page counts as discarded:
+/// a read there would return zeroes in place of bytes that were written, and zeroes could be written
+/// over them. The write buffer's pages still replace home's, and the report names them. Call this
+/// before the guard is restored: a guard proves that nobody else wrote home.
 ///
 /// # Errors
 /// As [`repair`].
-pub fn repair_written_over(area: &mut dyn Device, lose: bool) -> Result<Repair, AttachError> {
+pub fn repair_outdated(area: &mut dyn Device, lose: bool) -> Result<Repair, AttachError> {
     repair_beside(area, lose, true)
 }
 
-/// `written`: another program wrote home.
-fn repair_beside(area: &mut dyn Device, lose: bool, written: bool) -> Result<Repair, AttachError> {
+/// `outdated`: records of the area may be out of date.
+fn repair_beside(area: &mut dyn Device, lose: bool, outdated: bool) -> Result<Repair, AttachError> {
     let restored = restore_superblock(area)?;
     let (mut recovered, mut salvage) = salvage(area)?;
-    if written {
-        salvage.home_was_written(&mut recovered, area);
+    if outdated {
+        salvage.doubt_records(&mut recovered, area);
     }
     let mut report = report_of(&recovered, &salvage);
     if restored {
@@ -370,8 +371,8 @@ fn report_of(recovered: &Recovered, salvage: &Salvage) -> RepairReport {
     if let Some(why) = &salvage.free_map {
         repaired(false, format!("the free map was given up, because: {why}"));
     }
-    if salvage.written {
-        let what = "another program wrote to the disk over its guard, and nothing tells where else: pages of the write buffer replace its bytes, and home's other pages stay as they are";
+    if salvage.outdated {
+        let what = "another program wrote to the disk, or the end of the area is lost, and nothing tells which pages of the disk are newer than the area: pages of the write buffer replace them, and home's other pages stay as they are";
         repaired(true, what.to_owned());
     }
     if salvage.stained.is_some() {
@@ -401,10 +402,10 @@ fn name_doubts(recovered: &Recovered, salvage: &Salvage, report: &mut RepairRepo
     let mut old = Extents::default();
     old.extend(salvage.doubtful.iter().map(|&page| page..page + 1));
     name(&old, "has its bytes of the write buffer: home may have newer ones");
-    if salvage.written {
+    if salvage.outdated {
         let mut kept = Extents::default();
         kept.extend(only_copies(recovered).map(|(_, home)| home.0..home.0 + 1));
-        name(&kept, "has its bytes of the write buffer, whatever the other program wrote there");
+        name(&kept, "has its bytes of the write buffer, whatever was written to the disk there");
     }
     if let Some(stained) = &salvage.stained {
         let stained = name(stained, "may hold a replica, which clients read there from now on");

@@ -62,8 +62,8 @@ pub(crate) struct Salvage {
     /// Set if nothing tells any more which pages are free: none counts as free. These pages may
     /// hold bytes of replicas, as far as the area tells.
     pub(crate) stained: Option<Extents>,
-    /// Another program wrote home.
-    pub(crate) written: bool,
+    /// Home may be newer than the area's records.
+    pub(crate) outdated: bool,
 }
 
 impl Salvage {
@@ -72,10 +72,10 @@ impl Salvage {
         self.rebuilt.is_some() || self.stained.is_some()
     }
 
-    /// Another program wrote home, perhaps in pages that the area calls free or stained: a read of
-    /// them must not hide its bytes, and nothing may write zeroes over them.
-    pub(crate) fn home_was_written(&mut self, r: &mut Recovered, area: &mut dyn Device) {
-        self.written = true;
+    /// Somebody wrote home, perhaps in pages that the area calls free or stained: a read of them
+    /// must not hide these bytes, and nothing may write zeroes over them.
+    pub(crate) fn doubt_records(&mut self, r: &mut Recovered, area: &mut dyn Device) {
+        self.outdated = true;
         if r.geo.free_map_pages() > 0 {
             self.forget_free(r, area);
         }

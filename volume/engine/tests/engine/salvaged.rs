@@ -2,7 +2,7 @@
 //! or another program wrote.
 
 use seekless_engine::format::{Run, RunKind, read_superblock};
-use seekless_engine::{Finding, RepairReport, repair_written_over};
+use seekless_engine::{Finding, RepairReport, repair_outdated};
 
 use super::area::{in_use, spoil};
 use super::replicas::{fs2, replicated, stands};
@@ -199,12 +199,12 @@ fn a_repair_hides_no_bytes_that_another_program_wrote_in_discarded_space() {
             write_beside(&mut world, page);
         }
         let before = world.area.clone();
-        let ended = repair_written_over(&mut world.area, false).unwrap();
+        let ended = repair_outdated(&mut world.area, false).unwrap();
         let Repair::WouldLose(report) = ended else { panic!("it was not allowed") };
         let says = |f: &Finding| f.loss && f.what.contains("another program");
         assert!(report.mended.iter().any(says), "{report:?}");
         assert!(same(&world.area, &before), "it wrote something");
-        let ended = repair_written_over(&mut world.area, true).unwrap();
+        let ended = repair_outdated(&mut world.area, true).unwrap();
         let Repair::Done(report) = ended else { panic!("allowed") };
         places_are_named(&report);
         // The guard stands again.
@@ -223,7 +223,7 @@ fn a_repair_hides_no_bytes_that_another_program_wrote_in_discarded_space() {
 #[test]
 fn pages_that_the_write_buffer_lays_over_another_programs_are_named() {
     let mut world = in_use(false);
-    let ended = repair_written_over(&mut world.area, false).unwrap();
+    let ended = repair_outdated(&mut world.area, false).unwrap();
     let Repair::WouldLose(report) = ended else { panic!("it was not allowed") };
     for extent in [home(3, 2), home(9, 1)] {
         let name = extent.to_string();

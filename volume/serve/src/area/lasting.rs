@@ -7,7 +7,7 @@ use seekless_block::{Device, Extent, Lba, SECTOR_BYTES, Sectors};
 use seekless_engine::format::{FormatError, Label, Page, Superblock, read_superblock};
 use seekless_engine::{
     AttachError, AttachReport, Config, Engine, Examined, HomeGuard, Proof, Repair, RepairReport,
-    attach, examine, repair, repair_written_over, restore_superblock,
+    attach, examine, repair, repair_outdated, restore_superblock,
 };
 
 use seekless_host::{OpenFile, Opened, cannot, private};
@@ -282,10 +282,10 @@ impl Lasting {
     pub fn repair(&mut self, lose: bool) -> Result<(Repair, Option<(String, bool)>), ServeError> {
         let guard = self.repair_guard(false)?;
         let loses = guard.as_ref().is_some_and(|(_, loses)| *loses);
-        let written = matches!(self.guard, Err(GuardError::Wrong { written: true, .. }));
-        let area = if loses && written {
+        let outdated = matches!(self.guard, Err(GuardError::Wrong { outdated: true, .. }));
+        let area = if loses && outdated {
             // Before the guard stands again: a guard proves that nobody else wrote home.
-            repair_written_over(&mut self.area, lose)
+            repair_outdated(&mut self.area, lose)
         } else if loses && !lose {
             Ok(Repair::WouldLose(RepairReport::default()))
         } else {
