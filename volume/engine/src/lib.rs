@@ -23,7 +23,8 @@ pub use api::{
     RequestId, Stats, Sum, Target, Trouble,
 };
 pub use area::attach::{
-    AttachError, AttachReport, FormatOptions, attach, divided_like, format_area, resize_area,
+    AttachError, AttachReport, FormatOptions, Resizable, attach, divided_like, format_area,
+    resizable, resize_area,
 };
 pub use area::examine::{
     Examined, Finding, Repair, RepairReport, examine, repair, repair_outdated, restore_superblock,

@@ -2,7 +2,7 @@
 //! or another program wrote.
 
 use seekless_engine::format::{Run, RunKind, read_superblock};
-use seekless_engine::{Finding, RepairReport, repair_outdated};
+use seekless_engine::{Finding, RepairReport, repair_outdated, resizable, resize_area};
 
 use super::area::{in_use, spoil};
 use super::replicas::{fs2, replicated, stands};
@@ -230,4 +230,45 @@ fn pages_that_the_write_buffer_lays_over_another_programs_are_named() {
         assert!(report.mended.iter().any(|f| f.perhaps && f.what.contains(&name)), "{report:?}");
     }
     assert_eq!(report.stained, None, "there are no replicas");
+}
+
+/// The former area does not fit into the new one, and only the former one says where replicas are.
+#[test]
+fn an_area_with_replicas_is_divided_for_a_smaller_size_once_they_are_gone() {
+    let mut world = replicated();
+    let checked = |world: &mut World| {
+        world.handle(Input::Detach { stamp: [1; 32] });
+        world.settle();
+        let superblock = read_superblock(&mut world.area, Lba(0)).unwrap().superblock;
+        resizable(&mut world.area, &superblock)
+    };
+    let refused = checked(&mut world).unwrap_err();
+    assert!(matches!(refused, AttachError::HasReplicas { .. }), "{refused}");
+    world.crash([1; 32]);
+    world.handle(Input::Command(Command::Drain));
+    world.handle(Input::Withdraw);
+    world.settle();
+    let before = checked(&mut world).unwrap();
+    let mut smaller = MemDevice::new(Sectors(world.area.capacity().0 - 8 * 16));
+    for s in 0..smaller.capacity().0 {
+        smaller.write(Extent::new(s, 1), &world.area.sector(Lba(s))).unwrap();
+    }
+    let config = *world.engine.config();
+    let options = FormatOptions {
+        uuid: [7; 16],
+        capacity: config.capacity,
+        inside: None,
+        grid: config.grid,
+        mode: Mode::WriteThrough,
+        segment_pages: config.segment_pages,
+        write_buffer_percent: config.write_buffer_percent,
+        replicas: fs2(0).replicas,
+        label: "a test".to_owned(),
+    };
+    resize_area(&mut smaller, &options, &before).unwrap();
+    world.area = smaller;
+    world.crash([1; 32]);
+    nothing_is_free(&world);
+    world.read_all();
+    replicates_again(&mut world);
 }

@@ -7,7 +7,7 @@ use seekless_engine::format::{AreaFlags, Contents, Geometry, page_extent, read_s
 use seekless_engine::{
     AttachError, Config, Engine, FormatOptions, GuardStep, Guarding, HomeGuard, Input, Mode,
     Output, PageSum, Proof, Repair, Scrubbed, Stats, attach, examine, format_area, repair,
-    resize_area,
+    resizable, resize_area,
 };
 
 use super::medium::Disk;
@@ -267,6 +267,7 @@ impl Machine for Engine {
             replicas: Sectors(setup.replicas),
             label: "home".to_owned(),
         };
+        let before = resizable(area, &before).map_err(|e| format!("{e:?}"))?;
         resize_area(area, &options, &before).map(|_| true).map_err(|e| format!("{e:?}"))
     }
 
