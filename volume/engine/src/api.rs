@@ -369,8 +369,12 @@ pub struct Stats {
     pub in_place: u64,
     /// Bytes destaged home.
     pub destaged_bytes: u64,
+    /// Bytes of zeroes written in the places of replicas.
+    pub zeroed_bytes: u64,
     /// Bytes of metadata and log headers written into the area.
     pub metadata_bytes: u64,
+    /// Of these, bytes of checkpoints.
+    pub checkpoint_bytes: u64,
     /// Pages of the area that did not match their checksum.
     pub damaged: u64,
     /// Reads of discarded sectors, answered with zeroes.
@@ -403,7 +407,9 @@ impl std::ops::Sub for Stats {
             absorbed: self.absorbed - before.absorbed,
             in_place: self.in_place - before.in_place,
             destaged_bytes: self.destaged_bytes - before.destaged_bytes,
+            zeroed_bytes: self.zeroed_bytes - before.zeroed_bytes,
             metadata_bytes: self.metadata_bytes - before.metadata_bytes,
+            checkpoint_bytes: self.checkpoint_bytes - before.checkpoint_bytes,
             damaged: self.damaged - before.damaged,
             zero_reads: self.zero_reads - before.zero_reads,
             replicas_refused: self.replicas_refused - before.replicas_refused,

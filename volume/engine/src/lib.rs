@@ -23,10 +23,11 @@ pub use api::{
     RequestId, Stats, Sum, Target, Trouble,
 };
 pub use area::attach::{
-    AttachError, AttachReport, FormatOptions, attach, divided_like, format_area, resize_area,
+    AttachError, AttachReport, FormatOptions, Resizable, attach, divided_like, format_area,
+    resizable, resize_area,
 };
 pub use area::examine::{
-    Examined, Finding, Repair, RepairReport, examine, repair, restore_superblock,
+    Examined, Finding, Repair, RepairReport, examine, repair, repair_outdated, restore_superblock,
 };
 pub use area::guarding::{GuardStep, Guarding, in_guard_region};
 pub use area::proof::{HomeGuard, Proof};

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use seekless_block::Bytes;
-use seekless_engine::{Examined, Repair, examine, repair as repair_area};
+use seekless_engine::{Examined, Repair, examine};
 use seekless_serve::area::{self, AreaPlacement, Lasting};
 use seekless_serve::control::{Dump, ensure_unserved, open_unserved};
 
@@ -134,21 +134,21 @@ pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<()> {
 
 pub(crate) fn repair(args: &RepairArgs) -> anyhow::Result<()> {
     let mut lasting = open(&args.volume, true)?;
-    let guard = lasting.repair_guard(args.lose_data)?;
-    if let Some((why, true)) = &guard
-        && !args.lose_data
-    {
-        bail!("{}: {why}", args.volume.backing.display());
-    }
-    match repair_area(lasting.area(), args.lose_data)? {
-        Repair::Done(report) => {
+    match lasting.repair(args.lose_data)? {
+        (Repair::Done(report), guard) => {
             let sound = guard.is_none() && report.mended.is_empty();
+            let lost = report.mended.iter().any(|f| f.loss || f.perhaps)
+                || guard.as_ref().is_some_and(|(_, loses)| *loses);
             let mut text: String = report.mended.iter().map(|f| format!("{f}\n")).collect();
             if let Some((why, loses)) = guard {
                 let _ = writeln!(text, "{}: {why}", if loses { "given up" } else { "harmless" });
             }
             let _ = match report.lost.len() {
                 0 if sound => write!(text, "no fault found: the area can be attached"),
+                0 if lost => write!(
+                    text,
+                    "repaired: the area can be attached; all that is lost, or perhaps lost, is listed above"
+                ),
                 0 => write!(text, "repaired: the area can be attached; nothing was lost"),
                 n => write!(
                     text,
@@ -157,9 +157,14 @@ pub(crate) fn repair(args: &RepairArgs) -> anyhow::Result<()> {
             };
             output::print(&text)
         }
-        Repair::WouldLose(report) => {
+        (Repair::WouldLose(report), guard) => {
             let text: Vec<String> = report.mended.iter().map(ToString::to_string).collect();
-            output::print(&text.join("\n"))?;
+            if !text.is_empty() {
+                output::print(&text.join("\n"))?;
+            }
+            if let Some((why, true)) = guard {
+                bail!("{}: {why}", args.volume.backing.display());
+            }
             bail!("nothing was written: these data would be lost; --lose-data gives them up");
         }
     }

@@ -99,7 +99,13 @@ fn a_guarded_disk_of_another_size_or_with_another_area_is_refused() {
     let file = File::options().read(true).write(true).open(place.path("disk.area")).unwrap();
     file.set_len((16 << 20) + 8192).unwrap();
     place.refused(serve, &["extend it"]);
+    // And extended again.
+    file.set_len(16 << 20).unwrap();
     file.set_len(area.len() as u64).unwrap();
+    let repair = "volume repair disk.img --area disk.area";
+    for verb in [serve, drain, repair] {
+        place.refused(verb, &["was cut, and extended again", "--lose-data"]);
+    }
     file.write_all_at(&area[16 << 20..], 16 << 20).unwrap();
     place.run(drain);
     file.set_len(16 << 20).unwrap();

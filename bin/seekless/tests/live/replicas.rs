@@ -574,7 +574,9 @@ fn a_volume_with_replicas_is_looked_into_mended_drained_and_divided_anew() {
         &["seekless volume drain", "nothing was changed"],
     );
     place.run("volume detach disk.img --area disk.area");
-    place.run("volume resize disk.img --area disk.area --optimized 40MiB");
+    for size in ["20MiB", "40MiB"] {
+        place.run(&format!("volume resize disk.img --area disk.area --optimized {size}"));
+    }
     let left = place.status(&BESIDE);
     assert_eq!(
         (&left["area_bytes"], &left["replicas"]["free_bytes"]),
@@ -596,10 +598,44 @@ fn a_volume_with_replicas_is_looked_into_mended_drained_and_divided_anew() {
     for verb in ["serve disk.img --nbd unix:x.sock", "volume check disk.img"] {
         place.refused(&format!("{verb} --area disk.area"), &["free map", "damaged"]);
     }
+    let before = fs::read(place.path("disk.area")).unwrap();
     place.refused(
-        "volume repair disk.img --area disk.area --lose-data",
-        &["the places of replicas", "Nothing was changed"],
+        "volume repair disk.img --area disk.area",
+        &["nothing was written", "--lose-data"],
     );
+    assert!(fs::read(place.path("disk.area")).unwrap() == before);
+    let said = place.run("volume repair disk.img --area disk.area --lose-data");
+    assert!(said.contains("no page counts as discarded any more"), "{said}");
+    let (server, client) = served(&place, &["--policy", "vanilla"]);
+    assert_eq!(place.status(&[])["replicas"]["free_bytes"], 0);
+    drop(client);
+    server.stop();
+    place.run("volume detach disk.img --area disk.area");
+    assert!(place.run("volume check disk.img --area disk.area --data").contains("sound"));
+}
+
+#[test]
+fn a_repair_hides_nothing_that_another_program_wrote_over_a_guard_and_in_free_space() {
+    let place = place();
+    let (mut server, client) = replicated(&place);
+    drop(client);
+    server.signal(Signal::KILL);
+    server.wait(Duration::from_secs(5)).unwrap();
+    drop(server);
+    let disk = File::options().read(true).write(true).open(place.path("disk.img")).unwrap();
+    // As a repair of the file system would.
+    disk.write_all_at(&[5; 512], 1024).unwrap();
+    disk.write_all_at(&[6; 8192], 20 << 20).unwrap();
+    place.refused("volume repair disk.img --area disk.area", &["over the guard"]);
+    let said = place.run("volume repair disk.img --area disk.area --lose-data");
+    assert!(said.contains("another program") && said.contains("given up"), "{said}");
+    let (server, mut client) = served(&place, &["--policy", "vanilla"]);
+    assert!(client.read(20 << 20, 8192).unwrap() == [6; 8192]);
+    assert_eq!(place.status(&[])["replicas"]["free_bytes"], 0);
+    drop(client);
+    server.stop();
+    place.run("volume detach disk.img --area disk.area");
+    assert!(fs::read(place.path("disk.img")).unwrap()[20 << 20..][..8192] == [6; 8192]);
 }
 
 #[test]

@@ -86,10 +86,6 @@ pub enum AttachError {
     )]
     HasReplicas { stained: Sectors },
     #[error(
-        "the damaged pages named the places of replicas. Discarded pages may hold other bytes of this disk, and no repair can tell these from data. Nothing was changed: copy the disk and its area, then check the disk with the file system's own program"
-    )]
-    ReplicasUnknown(#[source] Box<AttachError>),
-    #[error(
         "the area is not drained and detached: it may hold the only copy of some data; nothing was changed"
     )]
     NotDrained,
@@ -277,19 +273,15 @@ pub fn format_area(
     make(area, options, None)
 }
 
-/// Divides all of `area` again, for its size now; `before` is its superblock. The copies are
-/// dropped; home is complete, and stays as it is. After a crash the area is as before or divided
-/// again, or there is none. Inside its disk there always is one: without it, nobody knows where the
-/// parts of home stand.
+/// The superblock of an area that may be divided again: home is complete.
+#[derive(Clone, Debug)]
+pub struct Resizable(Superblock);
+
+/// Whether an area may be divided again; `before` is its superblock, and `area` has its former size.
 ///
 /// # Errors
-/// If the area was not drained and detached in order, or if replicas' bytes may stand at home; as
-/// [`format_area`].
-pub fn resize_area(
-    area: &mut dyn Device,
-    options: &FormatOptions,
-    before: &Superblock,
-) -> Result<Geometry, AttachError> {
+/// If the area was not drained and detached in order, or if replicas' bytes may stand at home.
+pub fn resizable(area: &mut dyn Device, before: &Superblock) -> Result<Resizable, AttachError> {
     if before.flags.contains(AreaFlags::DIRTY) || !before.flags.contains(AreaFlags::CLEAN) {
         return Err(AttachError::NotDrained);
     }
@@ -299,7 +291,21 @@ pub fn resize_area(
             return Err(AttachError::HasReplicas { stained });
         }
     }
-    make(area, options, Some(before))
+    Ok(Resizable(before.clone()))
+}
+
+/// Divides all of `area` again, for its size now. The copies are dropped; home is complete, and
+/// stays as it is. After a crash the area is as before or divided again, or there is none. Inside
+/// its disk there always is one: without it, nobody knows where the parts of home stand.
+///
+/// # Errors
+/// As [`format_area`].
+pub fn resize_area(
+    area: &mut dyn Device,
+    options: &FormatOptions,
+    before: &Resizable,
+) -> Result<Geometry, AttachError> {
+    make(area, options, Some(&before.0))
 }
 
 fn make(

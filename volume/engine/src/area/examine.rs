@@ -1,5 +1,7 @@
 //! Checking an area without attaching it, and repairing an area that cannot be attached.
 
+use std::ops::Range;
+
 use seekless_block::{Device, Extent, Lba, PAGE_BYTES, PAGE_SECTORS, Sectors};
 
 use crate::Config;
@@ -8,7 +10,7 @@ use crate::area::proof::Proof;
 use crate::area::recover::{Recovered, recover};
 use crate::area::recover_log::Incomplete;
 use crate::area::salvage::{Salvage, salvage};
-use crate::core::page_map::{CopyState, HomePage, slots};
+use crate::core::page_map::{CopyState, HomePage, Slot, slots};
 use crate::format::{
     AreaFlags, PageSum, Superblock, SuperblockError, UNSUMMED, find_superblock, page_extent,
     page_sum, read_superblock,
@@ -39,6 +41,10 @@ impl Finding {
         Self { loss, perhaps: false, what }
     }
 
+    const fn perhaps(what: String) -> Self {
+        Self { loss: false, perhaps: true, what }
+    }
+
     /// The log's newest writes are not complete, and no later record tells whether they were.
     fn incomplete(recovered: &Recovered, record: &Incomplete) -> Self {
         let Incomplete { sequence, homes } = record;
@@ -50,7 +56,7 @@ impl Finding {
         let what = format!(
             "record {sequence} of the log {which}: this is normal after a crash if no flush covered the record; otherwise the area was damaged"
         );
-        Self { loss: false, perhaps: true, what }
+        Self::perhaps(what)
     }
 }
 
@@ -75,6 +81,10 @@ pub struct RepairReport {
     /// After the loss of a checkpoint: extents whose copy in the log counts as the newest. Such a
     /// copy may be older than home.
     pub doubtful: Vec<Extent>,
+    /// Set if nothing tells any more which pages are discarded: none counts as discarded from now
+    /// on. These extents of home may hold bytes of replicas, as far as the area tells. Clients read
+    /// these bytes where they expect zeroes.
+    pub stained: Option<Vec<Extent>>,
 }
 
 /// The end of a repair.
@@ -242,14 +252,36 @@ impl Examined {
 }
 
 /// Repairs an area that [`examine`] refuses, or whose only copies are damaged: rebuilds a lost
-/// checkpoint from the segments, cuts a broken log, gives up damaged pages without another copy.
-/// With `lose` false, nothing is written if clients' bytes would be given up.
+/// checkpoint from the segments, cuts a broken log, gives up damaged pages without another copy. If
+/// a damaged free map or a lost record leaves in doubt which pages are discarded, none counts as
+/// discarded any more: no byte that a client wrote is hidden or overwritten. With `lose` false,
+/// nothing is written if clients' bytes would be given up.
 ///
 /// # Errors
 /// If there is no superblock, or the device fails. Nothing was changed then.
 pub fn repair(area: &mut dyn Device, lose: bool) -> Result<Repair, AttachError> {
+    repair_beside(area, lose, false)
+}
+
+/// The same if records of the area may be out of date: another program wrote home, over the guard
+/// and perhaps elsewhere, or the end of the area is lost. From then on no page counts as discarded:
+/// a read there would return zeroes in place of bytes that were written, and zeroes could be written
+/// over them. The write buffer's pages still replace home's, and the report names them. Call this
+/// before the guard is restored: a guard proves that nobody else wrote home.
+///
+/// # Errors
+/// As [`repair`].
+pub fn repair_outdated(area: &mut dyn Device, lose: bool) -> Result<Repair, AttachError> {
+    repair_beside(area, lose, true)
+}
+
+/// `outdated`: records of the area may be out of date.
+fn repair_beside(area: &mut dyn Device, lose: bool, outdated: bool) -> Result<Repair, AttachError> {
     let restored = restore_superblock(area)?;
-    let (mut recovered, salvage) = salvage(area)?;
+    let (mut recovered, mut salvage) = salvage(area)?;
+    if outdated {
+        salvage.doubt_records(&mut recovered, area);
+    }
     let mut report = report_of(&recovered, &salvage);
     if restored {
         let what = "a copy of the superblock was found elsewhere and written to its places";
@@ -263,7 +295,7 @@ pub fn repair(area: &mut dyn Device, lose: bool) -> Result<Repair, AttachError> 
     if s.free_map_pages > 0 && recovered.is_clean() {
         // An area that is marked as in use would be trusted about free pages, even if somebody else
         // wrote home.
-        if report.lost.is_empty() {
+        if report.lost.is_empty() && !salvage.changes_metadata() {
             write_superblock(area, s, recovered.valid, true)?;
             return Ok(Repair::Done(report));
         }
@@ -336,22 +368,64 @@ fn report_of(recovered: &Recovered, salvage: &Salvage) -> RepairReport {
         );
         repaired(true, what);
     }
+    if let Some(why) = &salvage.free_map {
+        repaired(false, format!("the free map was given up, because: {why}"));
+    }
+    if salvage.outdated {
+        let what = "another program wrote to the disk, or the end of the area is lost, and nothing tells which pages of the disk are newer than the area: pages of the write buffer replace them, and home's other pages stay as they are";
+        repaired(true, what.to_owned());
+    }
+    if salvage.stained.is_some() {
+        let what = "no page counts as discarded any more: discarded space may read as older bytes, or as other bytes of this disk, instead of zeroes. Check the file system with its own program, then run `fstrim`";
+        repaired(true, what.to_owned());
+    }
     let incomplete = recovered.incomplete.iter().map(|i| Finding::incomplete(recovered, i));
     report.mended.extend(incomplete);
+    name_doubts(recovered, salvage, &mut report);
     report.lost = salvage.replaced.iter().map(|&p| recovered.home_of(p)).collect();
     report.doubtful = salvage.doubtful.iter().map(|&p| recovered.home_of(p)).collect();
     report
 }
 
+/// Names the extents of home that may read as other bytes than a client expects.
+fn name_doubts(recovered: &Recovered, salvage: &Salvage, report: &mut RepairReport) {
+    let extent_of = |part: Range<u64>| {
+        let first = recovered.home_of(part.start);
+        Extent { len: Sectors((part.end - part.start) * PAGE_SECTORS), ..first }
+    };
+    let mut name = |set: &Extents, what: &str| {
+        let extents: Vec<Extent> = set.iter().map(extent_of).collect();
+        let findings = extents.iter().map(|extent| Finding::perhaps(format!("{extent} {what}")));
+        report.mended.extend(findings);
+        extents
+    };
+    let mut old = Extents::default();
+    old.extend(salvage.doubtful.iter().map(|&page| page..page + 1));
+    name(&old, "has its bytes of the write buffer: home may have newer ones");
+    if salvage.outdated {
+        let mut kept = Extents::default();
+        kept.extend(only_copies(recovered).map(|(_, home)| home.0..home.0 + 1));
+        name(&kept, "has its bytes of the write buffer, whatever was written to the disk there");
+    }
+    if let Some(stained) = &salvage.stained {
+        let stained = name(stained, "may hold a replica, which clients read there from now on");
+        report.stained = Some(stained);
+    }
+}
+
+/// The slots and homes of copies that count as newer than home.
+fn only_copies(recovered: &Recovered) -> impl Iterator<Item = (Slot, HomePage)> + '_ {
+    let (map, log) = (&recovered.map, recovered.geo.log_slots());
+    slots(0..recovered.geo.slots())
+        .filter_map(move |slot| Some((slot, map.home(slot)?)))
+        .filter(move |&(slot, _)| log.contains(&slot.0) || map.state(slot) == CopyState::Dirty)
+}
+
 /// Drops the map's entries of pages of the log that are unreadable or damaged.
 fn give_up_damaged(area: &mut dyn Device, recovered: &mut Recovered, report: &mut RepairReport) {
     let mut page = vec![0; PAGE_BYTES as usize];
-    let log = recovered.geo.log_slots();
-    for slot in slots(0..recovered.geo.slots()) {
-        let Some(home) = recovered.map.home(slot) else { continue };
-        if !log.contains(&slot.0) && recovered.map.state(slot) != CopyState::Dirty {
-            continue;
-        }
+    let copies: Vec<(Slot, HomePage)> = only_copies(recovered).collect();
+    for (slot, home) in copies {
         let here = page_extent(recovered.geo.page_of(slot.0).unwrap_or_default(), 1);
         let sum = recovered.map.sum(slot);
         let good =

@@ -184,8 +184,11 @@ impl Recovered {
         Ok(())
     }
 
-    /// The free pages at the moment of the checkpoint.
+    /// The free pages at the moment of the checkpoint, in place of all that records said before.
     pub(super) fn load_free_map(&mut self, area: &mut dyn Device) -> Result<(), AttachError> {
+        self.free.clear();
+        self.stained.clear();
+        self.open.clear();
         let start = self.geo.free_map_at(self.superblock.checkpoint_slot);
         let what = "a page of the free map";
         let (uuid, generation) = (self.superblock.uuid, self.superblock.checkpoint_generation);
@@ -257,7 +260,6 @@ impl Recovered {
         if self.geo.free_map_pages() == 0 {
             return Ok(());
         }
-        let mut page: Page = [0; PAGE_BYTES as usize];
         for segment in 0..self.geo.read_segments {
             let of_segment = self.read_slots_of(segment);
             let first = Slot(of_segment.start);
@@ -265,12 +267,7 @@ impl Recovered {
                 continue;
             }
             // An unreadable or damaged map costs its copies, no more.
-            let read = area.read(page_extent(self.page_of(first), 1), &mut page);
-            let header = read.ok().and_then(|()| Header::decode(&page).ok()).filter(|h| {
-                h.uuid == self.superblock.uuid && h.position == Position { segment, page: 0 }
-            });
-            let Some(Header { durable: place, content: Content::ReadMap(entries), .. }) = header
-            else {
+            let Some((place, entries)) = self.read_map(area, segment) else {
                 self.clear(of_segment);
                 continue;
             };
@@ -398,27 +395,52 @@ impl Recovered {
     /// The map of a read segment that was written after the checkpoint. A damaged map costs its
     /// copies, no more.
     pub(super) fn load_read_segment(&mut self, area: &mut dyn Device, segment: u32) {
-        let slots = self.read_slots_of(segment);
-        let mut page: Page = [0; PAGE_BYTES as usize];
-        let read = area.read(page_extent(self.page_of(Slot(slots.start)), 1), &mut page);
-        let Some(header) = read.ok().and_then(|()| Header::decode(&page).ok()) else { return };
-        let ours =
-            header.uuid == self.superblock.uuid && header.position == Position { segment, page: 0 };
-        if let (Content::ReadMap(entries), true) = (header.content, ours) {
-            for (slot, entry) in slots.skip(1).zip(entries) {
-                let most = if self.geo.free_map_pages() > 0 { u32::MAX } else { 0 };
-                let log = self.geo.read_slots();
-                let free = entry.state != CopyState::Free
-                    && self
-                        .map
-                        .find_all(HomePage(entry.home))
-                        .zip(0..)
-                        .all(|(s, n)| s.0 < log && n < most);
-                if free {
-                    self.take(Slot(slot), entry);
-                }
+        let Some((_, entries)) = self.read_map(area, segment) else { return };
+        for (slot, entry) in self.read_slots_of(segment).skip(1).zip(entries) {
+            let most = if self.geo.free_map_pages() > 0 { u32::MAX } else { 0 };
+            let log = self.geo.read_slots();
+            let free = entry.state != CopyState::Free
+                && self
+                    .map
+                    .find_all(HomePage(entry.home))
+                    .zip(0..)
+                    .all(|(s, n)| s.0 < log && n < most);
+            if free {
+                self.take(Slot(slot), entry);
             }
         }
+    }
+
+    /// The map of a read segment: the first home page of its replicas, and its entries. `None` if
+    /// the map is unreadable, damaged or of another area.
+    fn read_map(&self, area: &mut dyn Device, segment: u32) -> Option<(u64, Vec<Entry>)> {
+        let mut page: Page = [0; PAGE_BYTES as usize];
+        let first = Slot(self.read_slots_of(segment).start);
+        area.read(page_extent(self.page_of(first), 1), &mut page).ok()?;
+        let Header { uuid, position, durable, content, .. } = Header::decode(&page).ok()?;
+        let ours = uuid == self.superblock.uuid && position == Position { segment, page: 0 };
+        match content {
+            Content::ReadMap(entries) if ours => Some((durable, entries)),
+            _ => None,
+        }
+    }
+
+    /// From now on no page counts as free, and no replica is used. Returns the pages that may hold
+    /// bytes of replicas, as far as the area tells: those called stained, and the places in the
+    /// maps of all read segments.
+    pub(super) fn forget_free(&mut self, area: &mut dyn Device) -> Extents {
+        let mut stained = std::mem::take(&mut self.stained);
+        self.free.clear();
+        self.open.clear();
+        self.places.clear();
+        self.clear(0..self.geo.read_slots());
+        for segment in 0..self.geo.read_segments {
+            if let Some((place, entries)) = self.read_map(area, segment) {
+                let end = place.saturating_add(entries.len() as u64).min(self.home_pages());
+                stained.insert(place..end);
+            }
+        }
+        stained
     }
 }
 

@@ -198,10 +198,13 @@ impl Engine {
         self.give_back(job, JobStep::Over)
     }
 
-    /// Whether another buffer may be filled and written.
+    /// Whether another buffer may be filled and written. Clients may wait for a detach, and for a
+    /// log that only this checkpoint repairs; beside replicas, for space in the log too.
     fn may_put(&mut self, job: &Checkpoint) -> bool {
         let full = job.buffers.len() >= BUFFERS && self.background.in_flight > 0;
-        !full && self.may_submit(job.pages.moment.stamp.is_some())
+        let starved = self.log.starved && !self.free.takes_plans();
+        let urgent = job.pages.moment.stamp.is_some() || self.log.failed || starved;
+        !full && self.may_submit(urgent)
     }
 
     /// The old checkpoint stays valid, and the job is tried again later. If a superblock may name
@@ -262,6 +265,7 @@ impl Engine {
     /// Writes pages of metadata from a buffer's start.
     fn write_meta(&mut self, index: u32, start: u64, pages: u64) {
         self.stats.metadata_bytes += pages * PAGE_BYTES;
+        self.stats.checkpoint_bytes += pages * PAGE_BYTES;
         let extent = Extent::new(start * PAGE_SECTORS, pages * PAGE_SECTORS);
         let memory = Memory::Buffer { index, offset: Sectors(0) };
         self.submit_background(Target::Area, Op::Write, extent, Some(memory));

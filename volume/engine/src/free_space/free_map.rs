@@ -24,6 +24,10 @@ const REGION_PAGES: u64 = 32_768;
 const REGIONS: u64 = 4096;
 /// Newly free ranges that go into records; more of them wait for the next checkpoint.
 const FREED_MOST: usize = 4 * RUNS_PER_PAGE as usize;
+/// Pages of zeroes in the places of replicas, of which the area then learns: 64 MiB, or this part of
+/// all pages that may be stained.
+const CLEANED_MOST: u64 = 16 << 10;
+const CLEANED_SHARE: u64 = 16;
 
 #[derive(Debug, Default)]
 pub(crate) struct FreeMap {
@@ -90,9 +94,19 @@ impl FreeMap {
         self.region_pages
     }
 
-    /// Stained pages where zeroes stand, or will once the area knows.
-    pub(super) fn cleaned_or_about_to_be(&self) -> impl Iterator<Item = std::ops::Range<u64>> + '_ {
-        self.cleaned.iter().chain(self.told.cleaned.iter())
+    /// Of these pages, stained ones where zeroes stand, or will once the area knows.
+    pub(super) fn cleaned_or_about_to_be(
+        &self,
+        pages: &std::ops::Range<u64>,
+    ) -> impl Iterator<Item = std::ops::Range<u64>> + '_ {
+        self.cleaned.within(pages.clone()).chain(self.told.cleaned.within(pages.clone()))
+    }
+
+    /// Whether the area should learn of zeroes although more are to come.
+    pub(super) const fn has_much_cleaned(&self) -> bool {
+        let share = self.stained_most / CLEANED_SHARE;
+        let most = if share < CLEANED_MOST { share } else { CLEANED_MOST };
+        self.cleaned.pages() > 0 && self.cleaned.pages() >= most
     }
 
     /// Whether a flush must first send news to the area.

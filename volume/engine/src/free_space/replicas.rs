@@ -232,8 +232,13 @@ impl Replicas {
         None
     }
 
-    pub(crate) fn runs(&self) -> impl Iterator<Item = Range<u64>> + '_ {
-        self.bound.iter().flatten().map(|b| b.first..b.first + u64::from(b.pages))
+    /// The bound runs that touch these pages, whole.
+    pub(super) fn runs_at(&self, pages: &Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
+        let at = self.slots_at(pages.clone()).into_iter();
+        at.filter_map(|(segment, _)| {
+            let bound = self.bound[segment as usize]?;
+            Some(bound.first..bound.first + u64::from(bound.pages))
+        })
     }
 }
 

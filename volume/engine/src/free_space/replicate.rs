@@ -172,6 +172,9 @@ impl Engine {
                 JobStep::Over
             }
             ReplicatePhase::Read => {
+                if self.log_waits_for_jobs() {
+                    return self.give_way_to_log(job);
+                }
                 if job.next < job.order.len() {
                     let first = job.order[job.next];
                     if self.stage_from_ram(HomePage(job.homes[first as usize]), first + 1) {
@@ -207,20 +210,31 @@ impl Engine {
         }
     }
 
+    /// Whether the log waits for another job, which makes space in it or repairs it. Clients'
+    /// flushes wait for the log.
+    const fn log_waits_for_jobs(&self) -> bool {
+        self.log.starved || self.log.failed
+    }
+
+    /// Ends a job that has written nothing: its replicas are requested again.
+    fn give_way_to_log(&mut self, job: &mut Replicate) -> JobStep {
+        if self.background.in_flight > 0 {
+            return JobStep::Wait;
+        }
+        self.free.replicas.unbind(job.segment);
+        let homes = std::mem::take(&mut job.homes);
+        let first = job.first;
+        if !self.free.replicas.withdrawing {
+            self.free.replicas.asked.push_front(Batch { first, homes, soon: job.soon });
+        }
+        JobStep::Over
+    }
+
     /// The area must know that the run is stained before anything is written there.
     fn await_stain(&mut self, job: &mut Replicate) -> JobStep {
         match self.background.synced.filter(|s| s.0 == job.number).map(|s| s.1) {
-            // Only another job can make space in the log, or repair it. Nothing was written: the
-            // replicas are requested again.
-            None if self.log.starved || self.log.failed => {
-                self.free.replicas.unbind(job.segment);
-                let homes = std::mem::take(&mut job.homes);
-                let first = job.first;
-                if !self.free.replicas.withdrawing {
-                    self.free.replicas.asked.push_front(Batch { first, homes, soon: job.soon });
-                }
-                JobStep::Over
-            }
+            // Nothing was written.
+            None if self.log_waits_for_jobs() => self.give_way_to_log(job),
             None => JobStep::Wait,
             Some(false) => {
                 self.free.replicas.unbind(job.segment);
@@ -272,8 +286,11 @@ impl Engine {
     }
 
     /// Whether the next I/O may be sent. A client that waits for replicas does not wait for the
-    /// replicas before them either.
+    /// replicas before them either. A client that waits for the log waits for no budget.
     fn may_write_replicas(&mut self, job: &Replicate) -> bool {
+        if self.log_waits_for_jobs() {
+            return self.may_submit(true);
+        }
         let soon = job.soon || self.free.replicas.asked.front().is_some_and(|b| b.soon);
         if soon { self.may_submit(false) } else { self.may_interfere() }
     }
@@ -343,12 +360,9 @@ impl Engine {
         if !self.has_to_clean() {
             return None;
         }
-        let mut left = self.free.map.stained.clone();
-        self.free.map.cleaned_or_about_to_be().for_each(|part| left.remove(part));
-        self.free.replicas.runs().for_each(|run| left.remove(run));
         let now = self.background.now;
-        let found = left.iter().next();
-        let Some(run) = found else {
+        self.tell_of_zeroes();
+        let Some(run) = self.next_to_clean() else {
             if self.free.replicas.withdrawing && self.sync.is_idle() {
                 // Pages that the area calls stained become stained again once the client discards
                 // them.
@@ -388,6 +402,27 @@ impl Engine {
         Some(Clean { first: run.start, pages: pages as u32, sent: false })
     }
 
+    /// The area learns of zeroes in the meantime. So a drain that is cut short goes on where it
+    /// ended, no flush of home has all of the zeroes to write, and an administrator sees progress.
+    fn tell_of_zeroes(&mut self) {
+        let fails = self.background.trouble.is_some_and(|t| t.is_of_area());
+        if self.free.map.has_much_cleaned() && self.sync.is_idle() && !fails {
+            self.sync.wait(Waiter::Tail);
+            self.pump_sync();
+        }
+    }
+
+    /// The first run of stained pages without zeroes, outside the places of replicas.
+    fn next_to_clean(&self) -> Option<std::ops::Range<u64>> {
+        self.free.map.stained.iter().find_map(|part| {
+            let mut left = Extents::default();
+            left.insert(part.clone());
+            self.free.map.cleaned_or_about_to_be(&part).for_each(|zeroes| left.remove(zeroes));
+            self.free.replicas.runs_at(&part).for_each(|run| left.remove(run));
+            left.iter().next()
+        })
+    }
+
     pub(crate) fn step_clean(&mut self, job: &mut Clean) -> JobStep {
         let run = job.first..job.first + u64::from(job.pages);
         if !job.sent {
@@ -407,6 +442,7 @@ impl Engine {
         } else {
             self.background.trouble = self.background.trouble.filter(Trouble::is_of_area);
             self.free.map.clean(run);
+            self.stats.zeroed_bytes += u64::from(job.pages) * PAGE_BYTES;
         }
         self.unlock(Some((job.first, job.pages.into())));
         JobStep::Over

@@ -4,7 +4,7 @@ use super::log::{execute_all, in_flight, log_of, record_of};
 use super::rules::{none, until, waited};
 use super::*;
 use seekless_engine::format::read_superblock;
-use seekless_engine::resize_area;
+use seekless_engine::{resizable, resize_area};
 
 pub(super) fn writeback() -> Config {
     Config { mode: Mode::WriteBack, ..config(0) }
@@ -652,10 +652,11 @@ fn an_area_inside_its_disk_has_a_superblock_whenever_a_resize_is_cut_short() {
     };
     format_area(&mut area, &options).unwrap();
     let before = read_superblock(&mut area, Lba(0)).unwrap().superblock;
+    let checked = resizable(&mut area, &before).unwrap();
     options.capacity = doubled;
     for left in 0.. {
         let mut cut = Cut { area: area.clone(), left };
-        let whole = resize_area(&mut cut, &options, &before).is_ok();
+        let whole = resize_area(&mut cut, &options, &checked).is_ok();
         let found = read_superblock(&mut cut.area, Lba(0)).unwrap().superblock;
         assert!(found.home_capacity == capacity && !whole || found.home_capacity == doubled);
         let at = (found.uuid, found.inside, found.area_at, found.area_size);

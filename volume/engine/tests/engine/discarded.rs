@@ -1,7 +1,7 @@
 //! Rules of discarded pages: what the area learns of them, and when.
 
 use super::replicas::{fs2, replicated};
-use super::rules::{ask, asked, at, discarded, fail, hold, is_sound, none, pass, until};
+use super::rules::{ask, asked, at, discarded, fail, hold, is_sound, none, pass, until, waited};
 use super::*;
 
 /// Opens the region of these pages.
@@ -318,5 +318,55 @@ fn a_discard_beside_a_write_that_waits_for_its_zeroes_waits() {
         assert!(pass(&mut world, none));
     }
     world.home_is_complete();
+    is_sound(&mut world);
+}
+
+/// Else a drain of many replicas shows no progress until the last one is gone, and a drain that is
+/// cut short begins again.
+#[test]
+fn the_area_learns_of_zeroes_before_all_of_them_are_written() {
+    let mut world = discarded(fs2(0));
+    ask(&mut world, 20, &[(0, 1), (2, 1), (4, 1), (6, 1)]);
+    ask(&mut world, 30, &[(8, 1)]);
+    world.settle();
+    assert!(world.engine.stained().eq([home(20, 4), home(30, 1)]));
+    world.handle(Input::Withdraw);
+    let last = |io: &Io| {
+        let zeroes = io.class == Class::Background && io.op == Op::WriteZeroes;
+        zeroes && io.extent.overlaps(home(30, 1))
+    };
+    until(&mut world, last, last);
+    hold(&mut world, last);
+    assert!(world.engine.stained().eq([home(30, 1)]), "the area has not learned of zeroes");
+    assert_eq!(world.engine.stats().zeroed_bytes, 4 * 4096);
+    world.settle();
+    assert!(!world.engine.is_withdrawing());
+    assert_eq!(world.engine.stained().count(), 0);
+    world.home_is_complete();
+    is_sound(&mut world);
+}
+
+/// One job runs at a time. After the log has failed, flushes wait for a checkpoint.
+#[test]
+fn a_flush_waits_for_no_budget_of_replicas() {
+    // 100 bytes a second: each page of background work takes 41 s.
+    let mut world = discarded(Config { background_rate: Bytes(100), ..fs2(0) });
+    ask(&mut world, 20, &[(0, 1)]);
+    world.settle();
+    ask(&mut world, 30, &[(2, 1), (4, 1), (6, 1)]);
+    let reads =
+        |io: &Io| io.class == Class::Background && (io.target, io.op) == (Target::Home, Op::Read);
+    let at = until(&mut world, none, reads);
+    world.execute(at);
+    assert!(!world.waiting.iter().any(reads), "the budget");
+    world.issue(Op::Write, home(20, 1));
+    let at = until(&mut world, none, asked(home(20, 1), Op::Write));
+    world.execute(at);
+    world.issue(Op::Flush, Extent::default());
+    let at = until(&mut world, none, |io| io.target == Target::Area && io.op == Op::Flush);
+    fail(&mut world, at);
+    let flush = world.issue(Op::Flush, Extent::default());
+    let took = waited(&mut world, |world| !world.clients.contains_key(&flush));
+    assert!(took.is_some_and(|nanos| nanos < 5_000_000_000), "{took:?}");
     is_sound(&mut world);
 }

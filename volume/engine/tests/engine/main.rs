@@ -31,6 +31,7 @@ mod layouts;
 mod log;
 mod replicas;
 mod rules;
+mod salvaged;
 mod scrub;
 mod trail;
 

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use seekless_block::{Device, Extent, Lba, SECTOR_BYTES, Sectors};
 use seekless_engine::format::{AreaId, FormatError, Label, Page, Superblock, read_superblock};
 use seekless_engine::{
-    AttachError, AttachReport, Config, Engine, Examined, HomeGuard, Proof, attach, examine,
-    restore_superblock,
+    AttachError, AttachReport, Config, Engine, Examined, HomeGuard, Proof, Repair, RepairReport,
+    attach, examine, repair, repair_outdated, restore_superblock,
 };
 
 use seekless_host::{OpenFile, Opened, cannot, private};
@@ -272,10 +272,33 @@ impl Lasting {
         }
     }
 
-    /// Repairs a guard that [`Self::is_guarded`] refuses. Returns the fault, and whether the repair
-    /// gives up bytes that a program wrote to the disk without its area. Without `lose`, such a
-    /// repair writes nothing. `None`: no fault.
-    pub fn repair_guard(&mut self, lose: bool) -> Result<Option<(String, bool)>, ServeError> {
+    /// Repairs the area, and a guard that [`Self::is_guarded`] refuses. Returns the fault of the
+    /// guard, and whether its repair gives up bytes that a program wrote to the disk without its
+    /// area; `None`: no fault. Without `lose`, a repair that gives up any bytes writes nothing.
+    ///
+    /// # Errors
+    /// As [`seekless_engine::repair`]; the disk is another one, or its guard cannot be repaired.
+    pub fn repair(&mut self, lose: bool) -> Result<(Repair, Option<(String, bool)>), ServeError> {
+        let guard = self.repair_guard(false)?;
+        let loses = guard.as_ref().is_some_and(|(_, loses)| *loses);
+        let outdated = matches!(self.guard, Err(GuardError::Wrong { outdated: true, .. }));
+        let area = if loses && outdated {
+            // Before the guard stands again: a guard proves that nobody else wrote home.
+            repair_outdated(&mut self.area, lose)
+        } else if loses && !lose {
+            Ok(Repair::WouldLose(RepairReport::default()))
+        } else {
+            repair(&mut self.area, lose)
+        };
+        let area = area.map_err(failed(&self.place))?;
+        if loses && lose {
+            self.repair_guard(true)?;
+        }
+        Ok((area, guard))
+    }
+
+    /// Without `lose`, a repair of the guard that gives up bytes writes nothing.
+    fn repair_guard(&mut self, lose: bool) -> Result<Option<(String, bool)>, ServeError> {
         let wrong = |e: GuardError| match e {
             GuardError::Device(e) => failed(&self.place)(e.into()),
             GuardError::Wrong { why, .. } => refused(&self.backing, why),

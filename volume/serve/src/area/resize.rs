@@ -6,7 +6,7 @@ use std::path::Path;
 use rustix::io::Errno;
 use seekless_block::{Bytes, PAGE_BYTES, SECTOR_BYTES, Sectors};
 use seekless_engine::format::{AreaFlags, AreaId};
-use seekless_engine::{AttachError, FormatOptions, resize_area};
+use seekless_engine::{AttachError, FormatOptions, Resizable, resizable, resize_area};
 
 use seekless_host::{HostError, Opened};
 
@@ -30,7 +30,7 @@ pub fn resize(
     area: Option<&Path>,
     size: Option<Bytes>,
 ) -> Result<Made, ServeError> {
-    let lasting = open(backing, area, true)?;
+    let mut lasting = open(backing, area, true)?;
     let s = &lasting.superblock;
     if s.flags.contains(AreaFlags::DIRTY) || !s.flags.contains(AreaFlags::CLEAN) {
         let why = "is not drained and detached: the area may hold the only copy of some data; nothing was changed";
@@ -43,6 +43,8 @@ pub fn resize(
         );
         return Err(refused(backing, why));
     }
+    // Before anything is written: a smaller area does not have all of the former one.
+    let before = resizable(&mut lasting.area, s).map_err(failed(&lasting.place))?;
     let parts = s.geometry().map(|g| g.contents(s.area_size).parts());
     let (write_buffer_percent, replicas) = parts.unwrap_or((0, Sectors(0)));
     let format = FormatOptions {
@@ -57,35 +59,37 @@ pub fn resize(
         label: identity::label(backing),
     };
     if s.inside {
-        resize_inside(lasting, format, size)
+        resize_inside(lasting, &before, format, size)
     } else {
-        resize_beside(lasting, &format, size)
+        resize_beside(lasting, &before, &format, size)
     }
 }
 
 fn resize_inside(
     lasting: Lasting,
+    before: &Resizable,
     mut format: FormatOptions,
     size: Option<Bytes>,
 ) -> Result<Made, ServeError> {
-    let Lasting { area: mut disk, superblock: before, backing, .. } = lasting;
-    let area = before.area_size;
+    let Lasting { area: mut disk, superblock, backing, .. } = lasting;
+    let area = superblock.area_size;
     if size.is_some_and(|b| b != area.bytes()) {
         let why = "an area within its device keeps its size: another size would move the volume's data; nothing was changed";
         return Err(refused(&backing, why));
     }
-    let head = if before.area_at.0 == 0 { 0 } else { HEAD.0 };
+    let head = if superblock.area_at.0 == 0 { 0 } else { HEAD.0 };
     format.capacity = Sectors(device_sectors(&backing)? - head - area.0);
-    let geometry = resize_area(&mut disk, &format, &before).map_err(failed(&backing))?;
+    let geometry = resize_area(&mut disk, &format, before).map_err(failed(&backing))?;
     Ok(Made::new(&format, area, geometry))
 }
 
 fn resize_beside(
     lasting: Lasting,
+    before: &Resizable,
     format: &FormatOptions,
     size: Option<Bytes>,
 ) -> Result<Made, ServeError> {
-    let Lasting { place, area: disk, mut home, superblock: before, .. } = lasting;
+    let Lasting { place, area: disk, mut home, .. } = lasting;
     // The lock of the area ends here, and the next line takes it again. The lock of home stays.
     home.forget_guard();
     drop(disk);
@@ -115,7 +119,7 @@ fn resize_beside(
     }
     make_region(&grown.fd, wanted / SECTOR_BYTES, AreaId(format.uuid), format.capacity)
         .map_err(failed(&place))?;
-    let geometry = resize_area(&mut disk, format, &before).map_err(failed(&place))?;
+    let geometry = resize_area(&mut disk, format, before).map_err(failed(&place))?;
     if is_file && all < grown.bytes {
         set_len(all)?;
     }

@@ -36,6 +36,9 @@ pub(crate) enum GuardError {
         loses: bool,
         /// True if the region still has home's ends.
         here: bool,
+        /// True if the area's records may be out of date: another program wrote to home over the
+        /// guard, or the end of the area is lost.
+        outdated: bool,
     },
 }
 
@@ -88,12 +91,13 @@ struct EndContents {
 }
 
 fn wrong<T>(loses: bool, why: impl Into<String>) -> Result<T, GuardError> {
-    Err(GuardError::Wrong { why: why.into(), loses, here: false })
+    Err(GuardError::Wrong { why: why.into(), loses, here: false, outdated: false })
 }
 
-/// The region has home's ends, but home has neither its ends nor the guard.
-fn overwritten<T>(why: impl Into<String>) -> Result<T, GuardError> {
-    Err(GuardError::Wrong { why: why.into(), loses: true, here: true })
+/// Home has neither its ends nor the guard, or the region lost home's ends; `here`: the region has
+/// home's ends.
+fn overwritten<T>(here: bool, why: impl Into<String>) -> Result<T, GuardError> {
+    Err(GuardError::Wrong { why: why.into(), loses: true, here, outdated: true })
 }
 
 /// The guard on home is later than the area.
@@ -263,10 +267,13 @@ impl Guard<'_> {
         };
         match pages.find(is_bad) {
             None => Ok(()),
-            Some((i, _)) => overwritten(format!(
-                "page {} of the guard region, which alone holds a part of the disk's first and last 128 KiB, does not match its checksum; nothing was changed. `seekless volume repair --lose-data` accepts the page as it is",
-                i + 1
-            )),
+            Some((i, _)) => {
+                let why = format!(
+                    "page {} of the guard region, which alone holds a part of the disk's first and last 128 KiB, does not match its checksum; nothing was changed. `seekless volume repair --lose-data` accepts the page as it is",
+                    i + 1
+                );
+                Err(GuardError::Wrong { why, loses: true, here: true, outdated: false })
+            }
         }
     }
 
@@ -310,10 +317,7 @@ impl Guard<'_> {
             }
             None => {
                 return match self.first()? {
-                    Some(page) if page.uuid == self.uuid => wrong(
-                        false,
-                        "the disk carries the guard of this area, and the area's guard region is gone; if the area's file was cut, extend it to its former size, then run `seekless volume repair`",
-                    ),
+                    Some(page) if page.uuid == self.uuid => self.region_is_gone(),
                     Some(page) => self.of_another(&page),
                     None => Ok(Standing::Nowhere),
                 };
@@ -339,6 +343,22 @@ impl Guard<'_> {
         }
     }
 
+    /// The guard stands on home, and the region has no header. If the area was cut and extended
+    /// again, zeroes stand in the place of home's ends.
+    fn region_is_gone<T>(&mut self) -> Result<T, GuardError> {
+        let whole = self.region.capacity().0 >= REGION;
+        if whole && region_bytes(self.region)?.iter().all(|byte| *byte == 0) {
+            return overwritten(
+                false,
+                "the disk carries the guard of this area, and the area's guard region is all zeroes: the area was cut, and extended again. The disk's first and last 128 KiB are lost, and perhaps newest data at the end of the area; nothing was changed. If there is a whole copy of the area, name that copy; `seekless volume repair --lose-data` accepts the zeroes",
+            );
+        }
+        wrong(
+            false,
+            "the disk carries the guard of this area, and the area's guard region is gone; if the area's file was cut, extend it to its former size with its former contents, then run `seekless volume repair`",
+        )
+    }
+
     fn standing_up(&mut self, header: &GuardHeader) -> Result<Standing, GuardError> {
         let found = self.compare(header, None)?;
         if found.other == 0 {
@@ -353,12 +373,13 @@ impl Guard<'_> {
             return self.of_another(&page);
         }
         if found.guard == 0 {
-            return wrong(
-                true,
+            return overwritten(
+                false,
                 "the disk does not carry its guard: it is another disk, or it was formatted or restored without its area; nothing was changed. If it is the right disk, `seekless volume repair --lose-data` restores the guard and gives up the data written over the guard",
             );
         }
         overwritten(
+            true,
             "the disk was written without its area, over the guard on its first or last 128 KiB; nothing was changed. `seekless volume rescue` shows the disk with the data of the area; `seekless volume repair --lose-data` restores the guard and gives up the data written over the guard",
         )
     }
@@ -375,6 +396,7 @@ impl Guard<'_> {
         }
         if lacking && found.other > 0 {
             return overwritten(
+                true,
                 "the disk was written without its area while only a part of its guard was written; nothing was changed. `seekless volume repair --lose-data` gives up the data written over the guard",
             );
         }

@@ -77,6 +77,39 @@ enum Reached {
     Here(Box<ServerHandle>),
 }
 
+/// Tells a slow command from a stuck one. A command is stuck if nothing goes on for a while.
+#[derive(Debug)]
+struct Watch {
+    most: Duration,
+    since: Instant,
+    /// The least that was left.
+    least: u64,
+    /// See [`VolumeState::homeward_bytes`].
+    homeward: u64,
+}
+
+impl Watch {
+    fn new(most: Duration) -> Self {
+        Self { most, since: Instant::now(), least: u64::MAX, homeward: 0 }
+    }
+
+    fn is_over(&self, now: Instant) -> bool {
+        now.duration_since(self.since) > self.most
+    }
+
+    /// Notes a state with this much left; true if nothing has gone on for too long. Bytes that are
+    /// written count as long as nothing fails: a try that is repeated is no progress.
+    fn is_stuck(&mut self, now: Instant, state: &VolumeState, left: u64) -> bool {
+        let writes = state.homeward_bytes > self.homeward && state.trouble.is_none();
+        if left < self.least || writes {
+            self.since = now;
+        }
+        self.least = self.least.min(left);
+        self.homeward = self.homeward.max(state.homeward_bytes);
+        self.is_over(now)
+    }
+}
+
 /// A volume under administration.
 pub struct Administered {
     backing: PathBuf,
@@ -170,12 +203,12 @@ impl Administered {
             return self.close().map(|()| String::new());
         };
         let cut_off: String = ask::command(address, &VolumeCommand::Stop { force })?;
-        let start = Instant::now();
+        let (mut watch, mut last) = (Watch::new(END_MOST), VolumeState::default());
         while server_of(&self.backing)?.is_some() {
-            if start.elapsed() > END_MOST {
-                let state: Option<VolumeState> = ask(address, None, "/state").ok();
-                let why = state.map_or_else(String::new, |state| state.why());
-                return Err(AdministerError::NotEnded { why });
+            // A server that ends, and one that saves a large area, may not answer.
+            last = ask(address, None, "/state").unwrap_or(last);
+            if watch.is_stuck(Instant::now(), &last, 0) {
+                return Err(AdministerError::NotEnded { why: last.why() });
             }
             std::thread::sleep(LOOK_EVERY);
         }
@@ -244,14 +277,11 @@ impl Administered {
 
     /// Waits until everything is at home; with `replicas`, these may stay.
     fn wait_drained(&self, replicas: bool, progress: Progress<'_>) -> Result<(), AdministerError> {
-        let mut least = u64::MAX;
         let left = |state: &VolumeState| {
             let stained = state.replicas.map_or(0, |r| r.stained_bytes);
             let left = state.dirty_bytes + if replicas { 0 } else { stained };
-            let goes_on = left < least;
-            least = least.min(left);
             let is_done = state.drained || replicas && state.replicas.is_some() && left == 0;
-            (!is_done).then_some((left, goes_on))
+            (!is_done).then_some((left, false))
         };
         let stuck = |left, why| AdministerError::NotDrained { left, why };
         self.wait(LOOK_EVERY, left, progress, stuck).map(|_| ())
@@ -277,15 +307,25 @@ impl Administered {
         progress: Progress<'_>,
         stuck: impl FnOnce(Bytes, String) -> AdministerError,
     ) -> Result<VolumeState, AdministerError> {
-        let mut since = Instant::now();
+        let mut watch = Watch::new(STUCK);
         loop {
-            let state = self.state()?;
+            let state = match self.state() {
+                // A server that is busy for a moment has not failed.
+                Err(AdministerError::Ask(AskError::Silent { .. }))
+                    if !watch.is_over(Instant::now()) =>
+                {
+                    std::thread::sleep(every);
+                    continue;
+                }
+                state => state?,
+            };
             let Some((left, goes_on)) = left(&state) else { return Ok(state) };
+            let now = Instant::now();
             if goes_on {
-                since = Instant::now();
+                watch.since = now;
             }
             progress(Bytes(left));
-            if since.elapsed() > STUCK {
+            if watch.is_stuck(now, &state, left) {
                 return Err(stuck(Bytes(left), state.why()));
             }
             std::thread::sleep(every);
@@ -397,4 +437,32 @@ fn state_of_area(backing: &Path, area: Option<&Path>) -> Result<VolumeState, Adm
         last_failure: guard.err(),
         ..VolumeState::default()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_stuck_only_if_nothing_goes_on() {
+        let begun = Instant::now();
+        let mut watch = Watch::new(STUCK);
+        let mut state = VolumeState::default();
+        let mut at = |seconds: u64, state: &VolumeState, left: u64| {
+            watch.is_stuck(begun + Duration::from_secs(seconds), state, left)
+        };
+        assert!(!at(1, &state, 100));
+        // Zeroes are written, and the area has yet to learn of them.
+        for minute in 1..10 {
+            state.homeward_bytes += 1 << 20;
+            assert!(!at(60 * minute, &state, 100), "minute {minute}");
+        }
+        assert!(!at(550, &state, 100) && !at(560, &state, 99), "less is left");
+        assert!(!at(579, &state, 99) && at(581, &state, 99));
+        // The same pages, again and again.
+        state.trouble = Some("home cannot be written".to_owned());
+        state.homeward_bytes += 1 << 20;
+        assert!(at(582, &state, 99));
+        assert!(!at(583, &state, 98));
+    }
 }

@@ -43,6 +43,10 @@ pub struct VolumeState {
     pub moving_bytes: Option<(u64, u64)>,
     /// Copied to their places since the server's start.
     pub moved_bytes: u64,
+    /// Written since the server's start to bring everything home: data, zeroes in the places of
+    /// replicas, and checkpoints.
+    #[serde(default)]
+    pub homeward_bytes: u64,
     /// The verdict on the last hour, if its server can compare.
     #[serde(default)]
     pub verdict: Option<VerdictStatus>,
@@ -190,6 +194,9 @@ impl VolumeState {
             guarded: a.guarded,
             moving_bytes: stats.progress.map(|p| (p.done.bytes().0, p.total.bytes().0)),
             moved_bytes: stats.engine.moved_bytes,
+            homeward_bytes: stats.engine.destaged_bytes
+                + stats.engine.zeroed_bytes
+                + stats.engine.checkpoint_bytes,
             verdict: None,
             adaptive: AdaptiveStatus::of(stats, guard),
             replicas: a.replicas.map(|r| ReplicaState::of(&r, stats)),

@@ -7,7 +7,7 @@ use seekless_engine::format::{AreaFlags, Contents, Geometry, page_extent, read_s
 use seekless_engine::{
     AttachError, Config, Engine, FormatOptions, GuardStep, Guarding, HomeGuard, Input, Mode,
     Output, PageSum, Proof, Repair, Scrubbed, Stats, attach, examine, format_area, repair,
-    resize_area,
+    resizable, resize_area,
 };
 
 use super::medium::Disk;
@@ -267,12 +267,17 @@ impl Machine for Engine {
             replicas: Sectors(setup.replicas),
             label: "home".to_owned(),
         };
+        let before = resizable(area, &before).map_err(|e| format!("{e:?}"))?;
         resize_area(area, &options, &before).map(|_| true).map_err(|e| format!("{e:?}"))
     }
 
     fn repair(area: &mut Disk, lose: bool) -> Result<Mended, String> {
         match repair(area, lose).map_err(|e| format!("{e:?}"))? {
             Repair::WouldLose(_) => Ok(Mended::WouldLose),
+            // Clients may read bytes of other sectors where they discarded: no model knows these.
+            Repair::Done(report) if report.stained.is_some() => {
+                Err("nothing tells any more which pages are free".to_owned())
+            }
             Repair::Done(report) => {
                 let cut = report.mended.iter().filter(|f| f.loss).count() > report.lost.len();
                 let lost = report.lost.into_iter().chain(report.doubtful).collect();

@@ -431,6 +431,22 @@ fn what_does_not_fit_together_is_refused_and_mended_only_as_far_as_is_said() {
     assert!(said(&mut cut).contains("extend it"), "{}", said(&mut cut));
 }
 
+/// The file of an area was cut, and extended again.
+#[test]
+fn a_region_of_zeroes_is_not_taken_for_the_ends_of_a_disk() {
+    let mut dice = Dice::new(17);
+    let mut world = World::new(&mut dice);
+    world.put_up(u64::MAX).unwrap();
+    world.flush();
+    world.region = Medium { capacity: REGION, ..Medium::default() };
+    assert!(said(&mut world).contains("was cut"), "{}", said(&mut world));
+    let before = world.clone();
+    let (_, loses) = world.with(u64::MAX, |g| g.repair(false)).unwrap().unwrap();
+    assert!(loses && world.region.all() == before.region.all(), "zeroes are no ends");
+    world.with(u64::MAX, |g| g.repair(true)).unwrap().unwrap();
+    assert_eq!(world.with(u64::MAX, |g| g.standing()).unwrap(), Standing::Up);
+}
+
 /// While the guard is up, the region alone has home's ends.
 #[test]
 fn a_flipped_bit_in_the_region_is_not_taken_for_data() {
