@@ -79,6 +79,7 @@ fn where_devices_fail_it_keeps_them_too() {
         }
         println!("{tally:?}");
         assert!(tally.states > 2_000 && tally.failed > 500, "{tally:?}");
+        assert!(replicas || tally.forgot > 0, "{tally:?}");
     }
 }
 

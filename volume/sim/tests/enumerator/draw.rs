@@ -107,6 +107,7 @@ impl History {
         setup.soon = seed / 3 % 2 == 1;
         // Zeroes in the places of replicas are not written again: see the guarantees.
         setup.forgets = !replicas && seed / 6 % 2 == 1;
+        setup.area_forgets = seed / 12 % 2 == 1;
         let mut weights = weights(&mut rng);
         let mut count = lean(bent, &mut rng, &mut setup, &mut weights);
         if trail {
@@ -338,6 +339,7 @@ fn setup(rng: &mut Pcg64Mcg) -> Setup {
         gather: 0,
         shared: pick(&[0, 1]) == 1,
         forgets: false,
+        area_forgets: false,
         adaptive: false,
         append_pages: 1,
         toggles: false,

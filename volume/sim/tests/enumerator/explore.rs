@@ -40,6 +40,8 @@ pub(crate) struct Tally {
     pub(crate) older: u64,
     /// Of these, states in which zeroes stood over a superblock.
     pub(crate) zeroed: u64,
+    /// Of these, states in which a failed flush of the area may have lost pages.
+    pub(crate) forgot: u64,
     /// Device I/Os that failed, in histories.
     pub(crate) failed: u64,
     /// Pages that the scrub compared, in histories.
@@ -75,6 +77,7 @@ impl Tally {
         self.strangers += other.strangers;
         self.older += other.older;
         self.zeroed += other.zeroed;
+        self.forgot += other.forgot;
         self.failed += other.failed;
         self.scrubbed += other.scrubbed;
         self.in_place += other.in_place;

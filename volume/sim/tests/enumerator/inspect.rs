@@ -91,7 +91,10 @@ pub(super) fn go_on<M: Machine>(
     tally: &mut Tally,
 ) -> Result<(), String> {
     let found = check::<M>(setup, &image)?;
-    if !damage && !found.is_empty() {
+    // Pages that a failed flush has lost. The area must not be refused for that.
+    let lossy = past.model.has_unreadable();
+    tally.forgot += u64::from(lossy);
+    if !damage && !lossy && !found.is_empty() {
         return Err(format!("check finds: {}", found.join("; ")));
     }
     if damage {
@@ -104,8 +107,11 @@ pub(super) fn go_on<M: Machine>(
     if rng.random_ratio(1, if damage { 3 } else { 16 }) {
         tally.mended += 1;
         repaired = true;
-        match mend::<M>(setup, image, &mut past, damage, rng)? {
-            Some(mended) => (image, damage) = (mended, false),
+        match mend::<M>(setup, image, &mut past, damage || lossy, rng)? {
+            Some(mended) => {
+                (image, damage) = (mended, false);
+                past.model.all_is_readable();
+            }
             None => {
                 tally.told += 1;
                 return Ok(());
@@ -181,6 +187,7 @@ fn live_on<M: Machine>(
     }
     world.drain()?;
     world.rest(order)?;
+    let damage = damage || world.may_never_drain();
     if world.failed || damage && world.machine.is_dirty() {
         return if world.machine.is_dirty() && !world.machine.says_why() {
             Err("a drain does not end, and the engine names no trouble".to_owned())

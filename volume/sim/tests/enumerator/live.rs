@@ -14,9 +14,9 @@ use super::machine::{Machine, Placement, Refused, Setup, Stamp};
 use super::medium::{Disk, Image, Medium};
 use super::mend::Resize;
 use super::model::{INITIAL, encode};
-use super::world::{Past, World};
+use super::world::{Past, RESTS_WITHIN, World};
 
-/// Most I/Os to wait for with a device that fails for good.
+/// Most I/Os to wait for with a device that fails for good, or with lost pages.
 const TRIES: usize = 60;
 
 pub(crate) type Shared = Rc<RefCell<Medium>>;
@@ -138,15 +138,10 @@ impl<M: Machine> Live<M> {
             &HistoryStep::Slow(slow) => world.slow = slow,
             &HistoryStep::Break(fault) => world.break_down(fault),
             HistoryStep::Heal => self.heal()?,
-            HistoryStep::Restart(_) if world.is_broken() => {
-                let stamp = self.stamp;
-                let detach = |w: &mut World<M>| w.handle(Input::Detach { stamp });
-                self.ends_or_says_why("a detach", detach, M::is_detached)?;
-                self.start_anew(&mut Pcg64Mcg::seed_from_u64(0), &[])?;
-            }
+            HistoryStep::Restart(_) if world.may_never_drain() => self.restart_hindered()?,
             &HistoryStep::Restart(by_another) => self.restart(by_another, &mut look)?,
             // A volume with replicas is not resized.
-            HistoryStep::Resize { .. } if world.is_broken() || self.setup.replicas > 0 => {}
+            HistoryStep::Resize { .. } if world.may_never_drain() || self.setup.replicas > 0 => {}
             &HistoryStep::Resize { home, area } => {
                 self.bring_home_and_resize(home, area, &mut look)?;
             }
@@ -180,17 +175,17 @@ impl<M: Machine> Live<M> {
         look: &mut impl FnMut(Moment<'_, M>, Stamp) -> Result<(), String>,
     ) -> Result<(), String> {
         let world = &mut self.world;
-        for _ in 0..if world.is_broken() { TRIES } else { usize::MAX } {
+        for tries in 0..RESTS_WITHIN {
             // Each change of the devices is a moment.
             let before = world.medium.borrow().clock();
-            if !world.advance(order)? {
-                break;
+            if tries >= TRIES && world.may_never_drain() || !world.advance(order)? {
+                return Ok(());
             }
             if world.medium.borrow().clock() != before {
                 look(Moment::Live(world), self.stamp)?;
             }
         }
-        Ok(())
+        Err("its work does not end".to_owned())
     }
 
     /// Everything ends, and the engine is stopped in order; then somebody else may write these
@@ -209,6 +204,9 @@ impl<M: Machine> Live<M> {
             }
         }
         world.rest(by_another.map_or(0, |b| b.0))?;
+        if world.may_never_drain() {
+            return self.restart_hindered();
+        }
         if by_another.is_some() && setup.placement == Placement::Elsewhere && !world.is_home_open()
         {
             return Err("drained and withdrawn, and the guard stays up".to_owned());
@@ -232,6 +230,14 @@ impl<M: Machine> Live<M> {
         Ok(())
     }
 
+    /// The same if the engine may never bring all home: it ends, or says why not.
+    fn restart_hindered(&mut self) -> Result<(), String> {
+        let stamp = self.stamp;
+        let detach = |w: &mut World<M>| w.handle(Input::Detach { stamp });
+        self.ends_or_says_why("a detach", detach, M::is_detached)?;
+        self.start_anew(&mut Pcg64Mcg::seed_from_u64(0), &[])
+    }
+
     /// Everything is brought home, and the engine is stopped in order; home and area get other
     /// sizes.
     fn bring_home_and_resize(
@@ -244,6 +250,9 @@ impl<M: Machine> Live<M> {
         world.rest(1)?;
         world.drain()?;
         world.rest(1)?;
+        if world.may_never_drain() {
+            return Ok(());
+        }
         if setup.placement == Placement::Elsewhere && !world.is_home_open() {
             return Err("drained, and the guard stays up".to_owned());
         }
@@ -336,7 +345,8 @@ impl<M: Machine> Live<M> {
         Ok(())
     }
 
-    /// With a device that fails for good: every request ends, or the engine names its trouble.
+    /// With a device that fails for good, or with lost pages: every request ends, or the engine names
+    /// its trouble.
     fn ends_or_says_why(
         &mut self,
         asked: &str,
@@ -351,7 +361,7 @@ impl<M: Machine> Live<M> {
             Ok(())
         } else {
             Err(format!(
-                "with a broken device {asked} does not end, and the engine names no trouble"
+                "{asked} does not end with broken or lossy devices, and the engine names no trouble"
             ))
         }
     }

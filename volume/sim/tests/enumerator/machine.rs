@@ -57,6 +57,8 @@ pub(crate) struct Setup {
     pub(crate) shared: bool,
     /// After a failed flush the host forgets sectors of home, as Linux does.
     pub(crate) forgets: bool,
+    /// And sectors of the area.
+    pub(crate) area_forgets: bool,
     /// Sectors of each end of home that stand in a guard region while the guard is up.
     pub(crate) ends: u64,
     /// The adaptive policy chooses what a miss reads.

@@ -298,14 +298,23 @@ impl Medium {
         self.flushes.retain(|&(flush, _)| flush != ticket);
     }
 
-    /// The host forgets sectors of home that it could not write: reads return them, and no later
-    /// flush covers them.
-    pub(crate) fn forget(&mut self, rng: &mut Pcg64Mcg) {
-        let home = self.flushed.home;
-        for write in self.unflushed.iter_mut().filter(|w| w.start < home) {
+    /// The host forgets sectors of a device that it could not write: no later flush covers them. Reads
+    /// of home still return them, from the host's cache. Reads of the area bypass that cache: they
+    /// return the bytes from before.
+    pub(crate) fn forget(&mut self, target: Target, rng: &mut Pcg64Mcg) {
+        let (home, of_home) = (self.flushed.home, target == Target::Home);
+        for write in self.unflushed.iter_mut().filter(|w| (w.start < home) == of_home) {
             let all = rng.random();
             for sector in &mut write.sectors {
                 sector.take_if(|_| write.done.is_some() && (all || rng.random()));
+            }
+            write.failed |= write.done.is_some();
+        }
+        if !of_home {
+            let current = &mut self.current.sectors;
+            current[home..].clone_from_slice(&self.flushed.sectors[home..]);
+            for write in self.unflushed.iter().filter(|w| w.start >= home && w.done.is_some()) {
+                apply(current, write, |_| true);
             }
         }
     }

@@ -6,7 +6,13 @@
 //! later write was promised to be on stable storage: no crash may bring it back. This module knows
 //! no engine and no device.
 
+#[cfg(test)]
+mod tests;
+mod unreadable;
+
 use seekless_block::{Extent, Flags, Op, SECTOR_BYTES};
+
+use self::unreadable::{is_unreadable, settle_unsure, unreadable_after_crash};
 
 /// The token of zeroes: discarded, or written with zeroes.
 const ZEROES: u64 = 0;
@@ -75,6 +81,8 @@ struct Version {
     doubtful: bool,
     /// A failed write: until a later promise, a crash may bring it back even if nobody has seen it.
     failed: bool,
+    /// In flight when the area forgot sectors: it may have no effect, though it ends well.
+    unsure: bool,
     /// Promised to be on stable storage, by this moment at the latest; for a flush, when it was
     /// requested.
     durable: Option<HistoryStep>,
@@ -89,6 +97,11 @@ pub(crate) struct Model {
     sectors: Vec<Vec<Version>>,
     /// Sectors that may hold any of their former versions.
     lax: Vec<bool>,
+    /// For each sector: when a failed flush of the area may have made its page unreadable; 0 for
+    /// never. See [`Model::area_forgot`].
+    unreadable: Vec<HistoryStep>,
+    /// Until a crash, reads of such sectors may return one version, then an older one.
+    wavers: bool,
     /// Reads in flight: they may return versions lost since.
     reads: u32,
     step: HistoryStep,
@@ -109,8 +122,9 @@ pub(crate) struct Issued {
 impl Model {
     /// A device of `sectors` whose content is [`INITIAL`].
     pub(crate) fn new(sectors: u64) -> Self {
-        let (lax, reads, step, forgot, names) = (Vec::new(), 0, 0, 0, 0);
-        let mut model = Self { sectors: Vec::new(), lax, reads, step, forgot, names };
+        let (lax, unreadable, wavers) = (Vec::new(), Vec::new(), false);
+        let (sectors, reads, step, forgot, names) = (Vec::new(), 0, 0, 0, 0);
+        let mut model = Self { sectors, lax, unreadable, wavers, reads, step, forgot, names };
         model.resize(sectors);
         model
     }
@@ -123,6 +137,7 @@ impl Model {
             self.sectors.push(vec![first]);
         }
         self.lax.resize(sectors as usize, false);
+        self.unreadable.resize(sectors as usize, 0);
     }
 
     /// The newest bytes of these sectors were reported as lost: any older ones may stand there.
@@ -149,6 +164,7 @@ impl Model {
             weak: false,
             doubtful: false,
             failed: false,
+            unsure: false,
             durable: Some(self.step),
             dead: None,
             later: Vec::new(),
@@ -176,6 +192,7 @@ impl Model {
                 weak: op == Op::Discard,
                 doubtful: false,
                 failed: false,
+                unsure: false,
                 durable: None,
                 dead: None,
                 later: Vec::new(),
@@ -263,8 +280,11 @@ impl Model {
                     tell(versions)
                 ));
             };
-            if versions.iter().filter(|v| may(v)).count() > 1 || issued.step < self.forgot {
-                continue; // zeroes twice, or bytes that were forgotten since: nothing is learned
+            let wavers =
+                self.wavers && is_unreadable(versions, self.unreadable[lba as usize], issued.step);
+            let twice = versions.iter().filter(|v| may(v)).count() > 1;
+            if twice || wavers || issued.step < self.forgot {
+                continue; // zeroes twice, or bytes that were forgotten: nothing is learned
             }
             let (name, since) = (versions[at].name, versions[at].issued);
             for v in versions.iter_mut().filter(|v| v.name != name) {
@@ -291,7 +311,8 @@ impl Model {
             };
             versions[at].done = Some(now);
             versions[at].durable = issued.flags.contains(Flags::FUA).then_some(now);
-            let (name, weak) = (versions[at].name, versions[at].weak);
+            let this = &versions[at];
+            let (name, weak) = (this.name, this.weak || this.unsure && this.durable.is_none());
             for v in versions.iter_mut().filter(|v| v.name != name && !weak) {
                 if v.done.is_some_and(|done| done < issued.step) {
                     v.follow(name, now);
@@ -311,6 +332,7 @@ impl Model {
                 for v in versions.iter_mut().filter(|v| ended(v) && !v.doubtful) {
                     v.durable.get_or_insert(at);
                 }
+                settle_unsure(versions, self.step);
                 if self.reads == 0 {
                     forget_lost(versions);
                 }
@@ -347,8 +369,11 @@ impl Model {
     pub(crate) fn crash(&mut self) {
         self.step += 1;
         self.reads = 0;
+        self.wavers = false;
         for at in 0..self.sectors.len() {
             forget_lost(&mut self.sectors[at]);
+            let since = self.unreadable[at];
+            self.unreadable[at] = unreadable_after_crash(&self.sectors[at], since, self.step);
             let mut contents: Vec<(u64, bool)> =
                 self.sectors[at].iter().map(|v| (v.token, v.unused)).collect();
             contents.sort_unstable();
@@ -437,156 +462,4 @@ fn tell(versions: &[Version]) -> String {
         })
         .collect();
     format!("there may be {}", list.join(", "))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const AT: Extent = Extent::new(3, 1);
-
-    struct Twin(Model);
-
-    impl Twin {
-        fn issue(&mut self, op: Op, flags: Flags, token: u64) -> Issued {
-            self.0.issue(op, AT, flags, token)
-        }
-
-        fn write(&mut self, token: u64) {
-            let w = self.issue(Op::Write, Flags::NONE, token);
-            self.0.end(w, &[]).unwrap();
-        }
-
-        fn read(&mut self, token: u64) -> bool {
-            let r = self.issue(Op::Read, Flags::NONE, 0);
-            self.0.end(r, &encode(token, 3)).is_ok()
-        }
-
-        fn flush(&mut self) {
-            let f = self.issue(Op::Flush, Flags::NONE, 0);
-            self.0.end(f, &[]).unwrap();
-        }
-
-        /// Which of these may be there after a crash.
-        fn survivors(&self) -> Vec<u64> {
-            let mut model = self.0.clone();
-            model.crash();
-            [INITIAL, 0, 1, 2, 3]
-                .into_iter()
-                .filter(|&t| model.survives(3, &encode(t, 3)).is_ok())
-                .collect()
-        }
-    }
-
-    fn twin() -> Twin {
-        Twin(Model::new(8))
-    }
-
-    #[test]
-    fn a_flush_covers_what_had_ended_when_it_was_asked() {
-        let mut t = twin();
-        t.write(1);
-        assert_eq!(t.survivors(), [INITIAL, 1], "not flushed: either");
-        assert!(!t.read(INITIAL) && t.read(1), "but alive it is the new one");
-        let flush = t.issue(Op::Flush, Flags::NONE, 0);
-        t.write(2);
-        t.0.end(flush, &[]).unwrap();
-        assert_eq!(t.survivors(), [1, 2]);
-        t.flush();
-        assert_eq!(t.survivors(), [2]);
-        let fua = t.issue(Op::Write, Flags::FUA, 3);
-        assert_eq!(t.survivors(), [2, 3], "in flight: either");
-        t.0.end(fua, &[]).unwrap();
-        assert_eq!(t.survivors(), [3]);
-    }
-
-    #[test]
-    fn a_read_may_return_what_was_there_when_it_was_asked() {
-        let mut t = twin();
-        let read = t.issue(Op::Read, Flags::NONE, 0);
-        let write = t.issue(Op::Write, Flags::FUA, 1);
-        t.0.end(write, &[]).unwrap();
-        assert_eq!(t.survivors(), [1]);
-        t.0.end(read, &encode(INITIAL, 3)).unwrap();
-        assert!(!t.read(INITIAL));
-    }
-
-    #[test]
-    fn what_reads_showed_orders_writes_that_were_in_flight_together() {
-        let mut t = twin();
-        let (a, b) = (t.issue(Op::Write, Flags::NONE, 1), t.issue(Op::Write, Flags::NONE, 2));
-        assert!(t.read(1), "in flight, and it may be read");
-        t.0.end(a, &[]).unwrap();
-        t.0.end(b, &[]).unwrap();
-        let mut other = Twin(t.0.clone());
-        other.flush();
-        assert_eq!(other.survivors(), [1, 2], "nobody knows which came last");
-        assert!(t.read(2) && !t.read(1), "1 was seen, then 2: 1 is over");
-        t.flush();
-        assert_eq!(t.survivors(), [2]);
-    }
-
-    /// Until a promise after its failure, a crash may bring it back.
-    #[test]
-    fn a_write_that_failed_is_settled_by_the_next_promise() {
-        let failing = |t: &mut Twin, second: Option<Flags>| {
-            let failed = t.issue(Op::Write, Flags::NONE, 1);
-            let other = second.map(|flags| t.issue(Op::Write, flags, 2));
-            t.0.fail(failed);
-            if let Some(other) = other {
-                t.0.end(other, &[]).unwrap();
-            }
-        };
-        let mut t = twin();
-        failing(&mut t, None);
-        assert!(t.read(INITIAL), "it did not take effect");
-        assert_eq!(t.survivors(), [INITIAL, 1], "and may yet");
-        let mut other = Twin(t.0.clone());
-        t.flush();
-        assert_eq!(t.survivors(), [INITIAL]);
-        // A flush that was requested during the write, and answered after its failure.
-        failing(&mut other, Some(Flags::FUA));
-        assert!(other.read(2));
-        assert_eq!(other.survivors(), [2]);
-        let mut other = twin();
-        failing(&mut other, Some(Flags::NONE));
-        assert!(other.read(2));
-        assert_eq!(other.survivors(), [INITIAL, 1, 2]);
-    }
-
-    #[test]
-    fn after_a_crash_the_first_look_settles_it() {
-        let mut t = twin();
-        t.write(1);
-        t.0.crash();
-        let mut other = Twin(t.0.clone());
-        assert!(t.read(INITIAL) && !t.read(1));
-        assert_eq!(t.survivors(), [INITIAL], "and no later crash unsettles it");
-        assert!(other.read(1) && !other.read(INITIAL));
-        assert!(!other.read(2));
-    }
-
-    #[test]
-    fn a_discard_may_be_a_hint_and_zeroes_are_not() {
-        let mut t = twin();
-        let d = t.issue(Op::Discard, Flags::NONE, 0);
-        t.0.end(d, &[]).unwrap();
-        let mut other = Twin(t.0.clone());
-        assert!(t.read(INITIAL));
-        assert!(other.read(0) && !other.read(INITIAL), "once gone it is gone");
-        let z = t.issue(Op::WriteZeroes, Flags::FUA, 0);
-        t.0.end(z, &[]).unwrap();
-        assert!(!t.read(INITIAL));
-        assert_eq!(t.survivors(), [0]);
-    }
-
-    #[test]
-    fn bytes_of_another_sector_or_of_two_writes_are_nobodys() {
-        assert_eq!(decode(&encode(7, 3), 3), Ok(7));
-        assert!(decode(&encode(7, 4), 3).is_err());
-        let mut torn = encode(7, 3);
-        torn[300..].copy_from_slice(&encode(8, 3)[300..]);
-        assert!(decode(&torn, 3).is_err());
-        assert_eq!(decode(&encode(ZEROES, 3), 3), Ok(0));
-    }
 }

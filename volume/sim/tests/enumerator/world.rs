@@ -5,11 +5,12 @@
 //! be on the medium from the moment it was sent. Every answer to a client goes through the
 //! [`Model`].
 
+mod faults;
+
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use seekless_block::{
     Extent, Flags, Op, PAGE_BYTES, PAGE_SECTORS, Request, SECTOR_BYTES, Sectors, SimTime,
@@ -25,7 +26,7 @@ use super::medium::{Image, Medium};
 use super::model::{Issued, Model, encode};
 
 /// More device I/Os than any request or background work of these sizes needs.
-const RESTS_WITHIN: usize = 20_000;
+pub(super) const RESTS_WITHIN: usize = 20_000;
 
 struct Client {
     issued: Issued,
@@ -123,7 +124,7 @@ pub(crate) struct World<M> {
     faulty: bool,
     /// Home failed since all was well.
     home_faulty: bool,
-    /// The host forgot sectors of home.
+    /// The host forgot sectors that clients may have written.
     forgot: bool,
     /// Failed I/Os.
     pub(super) faults_met: u64,
@@ -384,62 +385,6 @@ impl<M: Machine> World<M> {
         self.sent.swap_remove(at)
     }
 
-    /// The device fails the I/O.
-    fn fail(&mut self, sent: Sent, fault: usize, seed: usize) -> Result<Input, String> {
-        let Sent { io, ticket, .. } = sent;
-        self.faulty = true;
-        self.home_faulty |= io.target == Target::Home;
-        self.faults_met += 1;
-        if let Some(left) = &mut self.faults[fault].left {
-            *left -= 1;
-            if *left == 0 {
-                self.faults.swap_remove(fault);
-            }
-        }
-        let mut rng = Pcg64Mcg::seed_from_u64(seed as u64 ^ self.now);
-        match (io.op, io.memory) {
-            (Op::Read, Some(to)) => self.memory(to, io.extent.len)?.fill(0xEE),
-            (Op::Flush, _) => self.medium.borrow_mut().fail_flush(ticket),
-            _ => self.medium.borrow_mut().fail_write(ticket, &mut rng),
-        }
-        // A host may tell a write with FUA of the failure of any earlier write.
-        let syncs = io.op == Op::Flush || io.flags.contains(Flags::FUA);
-        if syncs && io.target == Target::Home {
-            // The engine takes it that the host forgets, and brings back what the log has.
-            if self.setup.forgets || self.past.buffered && self.setup.replicas == 0 {
-                self.forgot = true;
-                self.past.model.forgot();
-            }
-            if self.setup.forgets {
-                self.medium.borrow_mut().forget(&mut rng);
-            }
-        }
-        Ok(Input::Done { io: io.id, result: Err(IoFailed) })
-    }
-
-    /// The devices begin to fail.
-    pub(crate) fn break_down(&mut self, fault: Fault) {
-        self.faults.push(fault);
-    }
-
-    /// Whether a device fails for good.
-    pub(crate) fn is_broken(&self) -> bool {
-        self.faults.iter().any(|f| f.left.is_none())
-    }
-
-    /// The devices work again, and all requests have ended. From here on nothing may fail.
-    pub(crate) fn heal(&mut self, order: u64) -> Result<(), String> {
-        self.faults.clear();
-        self.rest(order)?;
-        // One flush reports what failed without a client.
-        self.issue(Op::Flush, Extent::default(), Flags::NONE)?;
-        self.rest(order)?;
-        (self.faulty, self.home_faulty) = (false, false);
-        // A flush can promise again.
-        self.issue(Op::Flush, Extent::default(), Flags::NONE)?;
-        self.rest(order)
-    }
-
     fn complete(&mut self, id: u64, result: Result<(), Told>) -> Result<(), String> {
         let Some(client) = self.clients.remove(&id) else {
             return Err(format!("request {id} ended, and was not asked or had ended before"));
@@ -460,7 +405,7 @@ impl<M: Machine> World<M> {
                 }
                 Ok(())
             }
-            Err(_) if self.damaged => {
+            Err(_) if self.damaged || self.may_fail(issued) => {
                 self.failed = true;
                 self.past.model.fail(issued);
                 Ok(())
@@ -493,21 +438,24 @@ impl<M: Machine> World<M> {
     /// Executes all I/Os in flight and all that follow. An engine with a damaged area may try for
     /// ever, but no request may wait for that.
     pub(crate) fn rest(&mut self, order: u64) -> Result<(), String> {
-        let tries_for_ever = self.damaged || self.is_broken();
-        let most = if tries_for_ever { RESTS_WITHIN / 20 } else { RESTS_WITHIN };
-        for _ in 0..most {
-            if !self.advance(order)? {
+        for steps in 0..RESTS_WITHIN {
+            let enough = steps >= RESTS_WITHIN / 20 && self.clients.is_empty();
+            if enough && self.tries_for_ever() || !self.advance(order)? {
                 break;
             }
         }
         if let Some((id, c)) = self.clients.iter().next() {
             return Err(format!("request {id} never ends: {:?} of {}", c.op, c.extent));
         }
-        if tries_for_ever || self.sent.is_empty() && self.machine.wakeup().is_none() {
+        if self.tries_for_ever() || self.sent.is_empty() && self.machine.wakeup().is_none() {
             Ok(())
         } else {
             Err("its work does not end".to_owned())
         }
+    }
+
+    fn tries_for_ever(&self) -> bool {
+        self.damaged || self.may_never_drain()
     }
 
     /// Reads every sector, in pieces of `len`.
@@ -527,6 +475,7 @@ impl<M: Machine> World<M> {
             self.past.model.doubt();
         }
         self.past.model.stopped();
+        self.expect_readable();
     }
 
     /// Somebody else writes home, durably.
@@ -563,7 +512,8 @@ impl<M: Machine> World<M> {
     /// the area is no damage.
     pub(crate) fn is_sound(&self) -> Result<(), String> {
         let found = self.machine.scrubbed();
-        if !self.damaged && self.faults_met == 0 && found.metadata + found.lost > 0 {
+        let lost = if self.past.model.has_unreadable() { 0 } else { found.lost };
+        if !self.damaged && self.faults_met == 0 && found.metadata + lost > 0 {
             return Err(format!("in a sound area the scrub finds damage: {found:?}"));
         }
         Ok(())

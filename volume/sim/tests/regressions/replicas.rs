@@ -409,7 +409,7 @@ fn a_guard_stays_up_while_a_round_may_still_stain_a_page() {
     ];
     for (seed, steps) in [(5_001_534, never_written), (5_001_732, drained)] {
         let mut history = History { steps, ..History::with_faults(seed, true) };
-        history.setup.unused = (0, 0);
+        (history.setup.unused, history.setup.area_forgets) = ((0, 0), false);
         let looks = Looks::These(vec![0]);
         if let Err(failure) = explore::<Engine>(&history, &looks, &mut Tally::default()) {
             panic!("{failure}");
