@@ -4,6 +4,7 @@
 use serde_json::json;
 
 use crate::browsing::{missing, pointing, pointing_down, report, sample, toggling, visit};
+use crate::host::words;
 use crate::need;
 use crate::watching::Watched;
 
@@ -67,19 +68,8 @@ fn the_report_of_advise_opens_anywhere() {
 #[test]
 fn the_live_page_shows_what_happens() {
     need!("browser", missing());
-    let disk = [
-        "--size",
-        "1GiB",
-        "--disk",
-        "wd800jb,speed=20",
-        "--http",
-        "127.0.0.1:0",
-        "--cache",
-        "64KiB",
-        "--policy",
-        "borg",
-    ];
-    let mut watched = Watched::on_tcp(&disk);
+    let disk = "--size 1GiB --disk wd800jb,speed=20 --http 127.0.0.1:0 --cache 64KiB --policy borg";
+    let mut watched = Watched::on_tcp(&words(disk));
     let url = watched.url.clone();
     watched.read_groups(30);
     watched.server.learn();

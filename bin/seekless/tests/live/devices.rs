@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::process::Signal;
+use seekless_serve::client::Client;
 use serde_json::Value;
 
 use crate::host::{self, Kind, Loop, Mount, Server, XFS, attempt, run, seekless, with};
@@ -235,25 +236,15 @@ fn a_blank_device_holds_its_area_and_is_claimed_for_one() {
         let dir = tempfile::tempdir().unwrap();
         let (file, device) = disk(dir.path(), "disk.img", 64, &[]);
         let device = device.device();
-        does(&[
-            "volume",
-            "format",
-            device,
-            "--at",
-            at,
-            "--optimized",
-            "8MiB",
-            "--mode",
-            "writeback",
-        ]);
+        let area = format!("--at {at} --optimized 8MiB --mode writeback");
+        does(&host::words(&format!("volume format {device} {area}")));
         let socket = format!("unix:{}", dir.path().join("nbd.sock").display());
-        let server = Server::start(
-            dir.path(),
-            Path::new(device),
-            None,
-            &["--nbd", &socket, "--policy", "vanilla"],
-        );
-        let mut client = seekless_serve::client::Client::connect(&socket.parse().unwrap()).unwrap();
+        let serve = || {
+            let args = ["--nbd", &socket, "--policy", "vanilla"];
+            let server = Server::start(dir.path(), Path::new(device), None, &args);
+            (server, Client::connect(&socket.parse().unwrap()).unwrap())
+        };
+        let (server, mut client) = serve();
         client.write(5 << 20, &[at.len() as u8; 8192]).unwrap();
         client.write_fua(0, &[1; 512]).unwrap();
         // The kernel keeps it for one.
@@ -264,13 +255,7 @@ fn a_blank_device_holds_its_area_and_is_claimed_for_one() {
         server.stop();
         does(&["volume", "check", device, "--data"]);
         assert_eq!(status(&[device])["mode"], "writeback");
-        let server = Server::start(
-            dir.path(),
-            Path::new(device),
-            None,
-            &["--nbd", &socket, "--policy", "vanilla"],
-        );
-        let mut client = seekless_serve::client::Client::connect(&socket.parse().unwrap()).unwrap();
+        let (server, mut client) = serve();
         assert_eq!(client.read(5 << 20, 8192).unwrap(), [at.len() as u8; 8192]);
         drop(client);
         server.stop();
@@ -310,7 +295,7 @@ fn a_disk_and_an_area_on_devices_belong_together() {
     let serve = |home, area| ["serve", home, "--area", area, "--nbd", "unix:x.sock"];
     let args = ["--area", area, "--nbd", &socket, "--policy", "vanilla"];
     let server = Server::start(dir.path(), Path::new(home), None, &args);
-    let mut client = seekless_serve::client::Client::connect(&socket.parse().unwrap()).unwrap();
+    let mut client = Client::connect(&socket.parse().unwrap()).unwrap();
     client.write(0, &[3; 4096]).unwrap();
     refused(&serve(home, area), &["in use", home]);
     refused(&serve(other, area), &["in use", area]);

@@ -44,16 +44,8 @@ impl Unplugged {
         let device = Loop::attach(&file, &["--direct-io=on"]);
         let area = device.device();
         let image = path("disk.img");
-        run([
-            crate::PROGRAM,
-            "volume",
-            "format",
-            image.to_str().unwrap(),
-            "--at",
-            area,
-            "--mode",
-            mode,
-        ]);
+        let format = ["volume", "format", image.to_str().unwrap(), "--at", area, "--mode", mode];
+        run([&[crate::PROGRAM], &format[..]].concat());
         Self { dir, stick: Some(server), device: Some(device), before }
     }
 
