@@ -9,6 +9,7 @@ use seekless_block::{Duration, Extent, Flags, Op, SimTime};
 use seekless_disk::{Access, Command, Disk, DiskSpec, Drive, Scheduler};
 
 use crate::toy::TOY;
+use crate::volume::drain;
 
 /// What the overheads of every disk here are.
 const TIMES: &str = "bus_sector_ms = [0.5, 0.5]\nread_hit_ms = [0.1, 0.2]\n\
@@ -254,10 +255,7 @@ fn a_flush_in_the_queue_waits_for_accepted_writes() {
     drive.submit(at(0.0), command(1, Op::Write, 5, 2)).unwrap();
     drive.submit(at(0.0), command(2, Op::Flush, 0, 0)).unwrap();
     drive.submit(at(0.0), command(3, Op::Discard, 0, 9)).unwrap();
-    let mut ends = Vec::new();
-    while let Some(t) = drive.next_event() {
-        ends.extend(drive.poll(t).map(|c| (c.tag, c.finished)));
-    }
+    let ends: Vec<_> = drain(&mut drive).iter().map(|c| (c.tag, c.finished)).collect();
     assert_eq!(ends, [(3, at(0.0)), (1, at(1.6)), (2, at(7.0))]);
 }
 
