@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::process::Signal;
-use seekless_serve::client::Client;
 use serde_json::Value;
 
 use crate::host::{self, Kind, Loop, Mount, Server, XFS, attempt, run, seekless, with};
 use crate::need;
+use crate::place::serve;
 
 /// A file with a loop device on it.
 fn disk(dir: &Path, name: &str, mib: u64, options: &[&str]) -> (PathBuf, Loop) {
@@ -238,12 +238,7 @@ fn a_blank_device_holds_its_area_and_is_claimed_for_one() {
         let device = device.device();
         let area = format!("--at {at} --optimized 8MiB --mode writeback");
         does(&host::words(&format!("volume format {device} {area}")));
-        let socket = format!("unix:{}", dir.path().join("nbd.sock").display());
-        let serve = || {
-            let args = ["--nbd", &socket, "--policy", "vanilla"];
-            let server = Server::start(dir.path(), Path::new(device), None, &args);
-            (server, Client::connect(&socket.parse().unwrap()).unwrap())
-        };
+        let serve = || serve(dir.path(), Path::new(device), &["--policy", "vanilla"]);
         let (server, mut client) = serve();
         client.write(5 << 20, &[at.len() as u8; 8192]).unwrap();
         client.write_fua(0, &[1; 512]).unwrap();
@@ -281,7 +276,6 @@ fn a_blank_device_holds_its_area_and_is_claimed_for_one() {
 fn a_disk_and_an_area_on_devices_belong_together() {
     need!("devices", host::programs(&["losetup", "timeout", "blockdev"]).or_else(host::root));
     let dir = tempfile::tempdir().unwrap();
-    let socket = format!("unix:{}", dir.path().join("nbd.sock").display());
     let (home_file, home) = disk(dir.path(), "home.img", 64, &[]);
     let (area_file, area) = disk(dir.path(), "area.img", 16, &[]);
     let (_, other) = disk(dir.path(), "other.img", 64, &[]);
@@ -293,9 +287,8 @@ fn a_disk_and_an_area_on_devices_belong_together() {
     );
     does(&["volume", "format", home, "--at", area, "--mode", "writeback"]);
     let serve = |home, area| ["serve", home, "--area", area, "--nbd", "unix:x.sock"];
-    let args = ["--area", area, "--nbd", &socket, "--policy", "vanilla"];
-    let server = Server::start(dir.path(), Path::new(home), None, &args);
-    let mut client = Client::connect(&socket.parse().unwrap()).unwrap();
+    let args = ["--area", area, "--policy", "vanilla"];
+    let (server, mut client) = crate::place::serve(dir.path(), Path::new(home), &args);
     client.write(0, &[3; 4096]).unwrap();
     refused(&serve(home, area), &["in use", home]);
     refused(&serve(other, area), &["in use", area]);

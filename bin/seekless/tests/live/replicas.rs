@@ -13,13 +13,12 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use seekless_nbd::CommandFlags;
-use seekless_serve::Address;
 use seekless_serve::client::Client;
 use serde_json::Value;
 
 use crate::host::{self, Loop, Mount, Numbers, Server, run, seekless, status, with};
 use crate::need;
-use crate::place::{BESIDE, Place};
+use crate::place::{BESIDE, Place, serve};
 
 struct Kind {
     name: &'static str,
@@ -644,13 +643,7 @@ fn replicas_stand_on_both_sides_of_an_area_on_the_same_disk() {
     let at: u64 = at.split(':').next().unwrap().parse().unwrap();
     let middle = at << 9;
     let size = status(&image, &[])["size_bytes"].as_u64().unwrap();
-    let socket = dir.path().join("nbd.sock");
-    let address = format!("unix:{}", socket.display());
-    let serve = || {
-        let args = ["--policy", "vanilla", "--cache", "0", "--nbd", &address];
-        let server = Server::start(dir.path(), &image, None, &args);
-        (server, Client::connect(&Address::Unix(socket.clone())).unwrap())
-    };
+    let serve = || serve(dir.path(), &image, &["--policy", "vanilla", "--cache", "0"]);
     let data = Numbers::new(4).bytes(8 << 20);
     let first = middle / MIB * MIB - 4 * MIB;
     let (mut server, mut client) = serve();
