@@ -148,20 +148,11 @@ fn what_needs_an_arm_refuses_what_has_none() {
 
 #[test]
 fn the_list_is_grouped_by_kind() {
-    let ran = Place::new().run(&["disk", "list"]);
-    assert_eq!(ran.code, Some(0), "{}", ran.err);
-    let at = |name: &str| ran.out.find(name).unwrap_or_else(|| panic!("{name} in {}", ran.out));
-    let order = [
-        "wd800jb",
-        "exos-2x18",
-        "archive-8tb",
-        "sata-ssd",
-        "cloud-hdd",
-        "cloud-ssd",
-        "object-store",
-    ];
-    assert!(order.map(at).is_sorted(), "{}", ran.out);
-    let json = Place::new().run(&["disk", "list", "--json"]);
-    let json: Value = serde_json::from_str(&json.out).unwrap();
+    let place = Place::new();
+    let out = place.ok(&["disk", "list"]);
+    let at = |name: &str| out.find(name).unwrap_or_else(|| panic!("{name} in {out}"));
+    let order = "wd800jb exos-2x18 archive-8tb sata-ssd cloud-hdd cloud-ssd object-store";
+    assert!(order.split(' ').map(at).is_sorted(), "{out}");
+    let json: Value = serde_json::from_str(&place.ok(&["disk", "list", "--json"])).unwrap();
     assert_eq!(json["disks"].as_array().unwrap().len(), 20);
 }
