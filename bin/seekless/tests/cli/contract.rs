@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::beside::shared;
 use crate::support::{Dice, Place, TOY, busy, disksim, mixed, number, run_of, timeless, words};
@@ -470,10 +470,7 @@ fn known_answers_on_real_traces() {
     let p3 = dir.join("P3.lis.zst");
     let json = place.json(&[p3.to_str().unwrap(), "--disk", "wd800jb"]);
     let t = &json["trace"];
-    assert_eq!(
-        (&t["format"], &t["requests"], &t["days"]),
-        (&"lis".into(), &238_578.into(), &34.into())
-    );
+    assert_eq!(json!([t["format"], t["requests"], t["days"]]), json!(["lis", 238_578, 34]));
     assert_eq!((&t["reads"], &t["writes"]), (&238_578.into(), &0.into()));
     // The union of all extents, by a sort and a sum in another language: 372 MiB.
     assert_eq!(t["footprint_bytes"], 390_422_016);
@@ -486,10 +483,7 @@ fn known_answers_on_real_traces() {
     let ajw = dir.join("ajw.1week.srt.xz");
     let json = place.json(&[ajw.to_str().unwrap(), "--disk", "wd800jb", "--open-loop"]);
     let t = &json["trace"];
-    assert_eq!(
-        (&t["format"], &t["requests"], &t["devices"]),
-        (&"srt".into(), &44_519.into(), &2.into())
-    );
+    assert_eq!(json!([t["format"], t["requests"], t["devices"]]), json!(["srt", 44_519, 2]));
     let share = number(&t["reads"]) / number(&t["requests"]);
     assert!((share - 0.29).abs() < 0.005, "{share}");
     let week = number(&t["span_s"]) / 86_400.0;

@@ -76,10 +76,8 @@ fn a_small_drive_by_hand() {
     // As JSON in place of the entry.
     let v = place.told(&IMPORT);
     assert_eq!(v["schema"], "seekless.disk-import/1");
-    assert_eq!(
-        (&v["disk"]["mechanics"]["rpm"], &v["disk"]["capacity_sectors"]),
-        (&6000.0.into(), &20_000.into())
-    );
+    assert_eq!(v["disk"]["mechanics"]["rpm"], 6000.0);
+    assert_eq!(v["disk"]["capacity_sectors"], 20_000);
 }
 
 #[test]
