@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::host::{Numbers, seekless, status};
+use crate::host::{Numbers, seekless, status, succeeds};
 use crate::place::serve;
 
 /// Asks for the scrub's results until they fit.
@@ -32,8 +32,7 @@ fn a_damaged_only_copy_is_found_by_itself_and_said() {
     File::create(&image).unwrap().set_len(32 << 20).unwrap();
     let area_name = area.to_str().unwrap();
     let format = ["--optimized", "16MiB", "--mode", "writeback", "--at", area_name];
-    let made = seekless().args(["volume", "format"]).arg(&image).args(format).output().unwrap();
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    succeeds(seekless().args(["volume", "format"]).arg(&image).args(format));
     // RAM would still answer.
     let without = ["--policy", "vanilla", "--cache", "0"];
     let args = [&["--area", area_name, "--scrub", "2s"][..], &without].concat();
