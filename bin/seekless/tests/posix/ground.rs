@@ -174,13 +174,7 @@ impl Ground {
 
     /// Brings every file home and unmounts.
     pub(crate) fn bring_home(&mut self) {
-        host::run([
-            env!("CARGO_BIN_EXE_seekless").as_ref(),
-            "files".as_ref(),
-            "unmount".as_ref(),
-            "--return".as_ref(),
-            self.point().as_os_str(),
-        ]);
+        host::run([crate::PROGRAM, "files", "unmount", "--return", text(&self.point())]);
         let status = self.mount.take().unwrap().wait().unwrap();
         assert!(status.success(), "it ended with {status}");
     }
