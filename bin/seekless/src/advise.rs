@@ -68,13 +68,8 @@ pub(crate) struct Args {
           value_parser = number::<u32>("folds", 2..=64, 12))]
     folds: u32,
     /// Policies to try, as NAME[:key=value...], separated by commas; `seekless policies` lists them
-    #[arg(
-        long,
-        value_name = "POLICIES",
-        value_parser = crate::policies::policy,
-        value_delimiter = ',',
-        default_value = "adaptive,adaptive:trail=off,borg,clairvoyant"
-    )]
+    #[arg(long, value_name = "POLICIES", value_parser = crate::policies::policy,
+          value_delimiter = ',', default_value = "adaptive,adaptive:trail=off,borg,clairvoyant")]
     policy: Vec<Policy>,
     /// Other devices that could replace the disk: names, or TOML files with your own prices; a
     /// device that is too small for the trace is left out

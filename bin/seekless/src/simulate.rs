@@ -41,13 +41,8 @@ pub(crate) struct Args {
     disk: String,
     /// Policies to compare, in order, as NAME[:key=value...], separated by commas; `seekless
     /// policies` lists them
-    #[arg(
-        long,
-        value_name = "POLICIES",
-        value_parser = crate::policies::policy,
-        value_delimiter = ',',
-        default_value = "vanilla,adaptive,clairvoyant"
-    )]
+    #[arg(long, value_name = "POLICIES", value_parser = crate::policies::policy,
+          value_delimiter = ',', default_value = "vanilla,adaptive,clairvoyant")]
     policy: Vec<Policy>,
     /// Share of the trace to learn from: of its days, if it counts days, otherwise of its requests
     #[arg(long, value_parser = share, default_value = "50%")]

@@ -31,3 +31,18 @@ pub struct Reproduction {
     /// The report with figures.
     pub report: Report,
 }
+
+/// The sum of some runs, field by field. The field after `last` is that of the last run; the
+/// response time is the mean over all requests.
+macro_rules! sum_of_runs {
+    ($runs:expr, $($field:ident)* $(; last $last:ident)?) => {{
+        let mut all = $runs.iter().fold(Self::default(), |a, b| Self {
+            $($field: a.$field + b.$field,)*
+            $($last: b.$last,)?
+            response_ms: a.response_ms + b.response_ms * b.requests as f64,
+        });
+        all.response_ms /= all.requests.max(1) as f64;
+        all
+    }};
+}
+pub(crate) use sum_of_runs;

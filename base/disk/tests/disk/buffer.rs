@@ -9,6 +9,7 @@ use seekless_block::{Duration, Extent, Flags, Op, SimTime};
 use seekless_disk::{Access, Command, Disk, DiskSpec, Drive, Scheduler};
 
 use crate::toy::TOY;
+use crate::volume::drain;
 
 /// What the overheads of every disk here are.
 const TIMES: &str = "bus_sector_ms = [0.5, 0.5]\nread_hit_ms = [0.1, 0.2]\n\
@@ -109,10 +110,7 @@ fn read_ahead_advances_with_time() {
     // At 50 it has stopped after 4 sectors; 5 is a miss.
     assert_eq!(us(read(&mut d, 50.0, 1, 4))[4], 2_100);
     let a = read(&mut d, 60.0, 5, 1);
-    assert_eq!(
-        (a.rotation, a.transfer),
-        (Duration::from_micros(4_700), Duration::from_micros(1_000))
-    );
+    assert_eq!(us(a)[2..4], [4_700, 1_000]);
     assert_eq!(a.behind_rotation_transfer, Duration::ZERO);
 }
 
@@ -185,18 +183,12 @@ fn reads_on_arrival_take_the_whole_track() {
     let mut d = spec("reads");
     // At 4.3 the head is inside sectors 2 to 8: from the edge of 5 one revolution, to 15.0.
     let a = read(&mut d, 4.0, 2, 7);
-    assert_eq!(
-        (a.rotation, a.transfer),
-        (Duration::from_micros(700), Duration::from_micros(10_000))
-    );
+    assert_eq!(us(a)[2..4], [700, 10_000]);
     // The revolution has read the rest of the track: sector 0 is in the buffer.
     assert_eq!(us(read(&mut d, 30.0, 0, 2)), [1_100, 0, 0, 0, 1_100]);
     // A write waits for its first sector, unless writes can start anywhere too.
     let a = write(&mut d, 44.0, 2, 7);
-    assert_eq!(
-        (a.rotation, a.transfer),
-        (Duration::from_micros(7_200), Duration::from_micros(7_000))
-    );
+    assert_eq!(us(a)[2..4], [7_200, 7_000]);
     let a = spec("all").access(at(44.0), Op::Write, Extent::new(2, 7)).unwrap();
     assert_eq!(a.transfer, Duration::from_micros(10_000));
 }
@@ -254,10 +246,7 @@ fn a_flush_in_the_queue_waits_for_accepted_writes() {
     drive.submit(at(0.0), command(1, Op::Write, 5, 2)).unwrap();
     drive.submit(at(0.0), command(2, Op::Flush, 0, 0)).unwrap();
     drive.submit(at(0.0), command(3, Op::Discard, 0, 9)).unwrap();
-    let mut ends = Vec::new();
-    while let Some(t) = drive.next_event() {
-        ends.extend(drive.poll(t).map(|c| (c.tag, c.finished)));
-    }
+    let ends: Vec<_> = drain(&mut drive).iter().map(|c| (c.tag, c.finished)).collect();
     assert_eq!(ends, [(3, at(0.0)), (1, at(1.6)), (2, at(7.0))]);
 }
 

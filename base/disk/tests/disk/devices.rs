@@ -8,6 +8,7 @@ use seekless_disk::{
 };
 
 use crate::toy::{TOY, toy};
+use crate::volume::{command, drain};
 
 fn dual() -> DeviceSpec {
     DeviceSpec::parse("dual", &format!("kind = \"dual_actuator\"\n{TOY}")).unwrap()
@@ -15,19 +16,6 @@ fn dual() -> DeviceSpec {
 
 fn drive(spec: &DeviceSpec, scheduler: Scheduler) -> Drive {
     Drive::new(Device::new(spec).unwrap(), scheduler)
-}
-
-fn command(tag: u64, op: Op, start: u64, len: u64) -> Command {
-    Command::new(tag, op, Extent::new(start, len))
-}
-
-fn drain(drive: &mut Drive) -> Vec<Completion> {
-    let mut all = Vec::new();
-    while let Some(at) = drive.next_event() {
-        all.extend(std::iter::from_fn(|| drive.poll(at)));
-    }
-    assert!(drive.is_idle());
-    all
 }
 
 #[test]

@@ -5,6 +5,7 @@ use seekless_block::{Duration, Extent, Op, SimTime};
 use seekless_disk::{Command, Completion, Disk, Drive, Scheduler, catalogue};
 
 use crate::toy::toy;
+use crate::volume::drain;
 
 /// (submission, command) in order of time.
 type Script = Vec<(SimTime, Command)>;
@@ -244,10 +245,7 @@ fn background_waits_for_every_foreground_command() {
     drive.submit(SimTime(2), command(2, 59, false)).unwrap();
     drive.submit(SimTime(3), command(3, 30, false)).unwrap();
     assert_eq!(drive.waiting(), 3);
-    let mut tags = Vec::new();
-    while let Some(t) = drive.next_event() {
-        tags.extend(drive.poll(t).map(|c| c.tag));
-    }
+    let tags: Vec<_> = drain(&mut drive).iter().map(|c| c.tag).collect();
     assert_eq!(tags.last(), Some(&1));
     assert_eq!(tags.len(), 4);
 }

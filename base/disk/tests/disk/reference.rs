@@ -91,6 +91,14 @@ struct Recorded {
     response: f64,
 }
 
+/// The times by name.
+const PARTS: [(&str, fn(&Recorded) -> f64); 4] = [
+    ("seek", |r| r.seek),
+    ("rotation", |r| r.rotation),
+    ("transfer", |r| r.transfer),
+    ("response", |r| r.response),
+];
+
 impl Recorded {
     fn service(&self) -> f64 {
         self.seek + self.rotation + self.transfer
@@ -157,57 +165,22 @@ fn compare(ours: &[Completion], reference: &[Recorded]) -> Comparison {
     }
 }
 
-/// A run of the reference simulator: mechanics without a buffer, one request at a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct MechanicalRun {
-    name: &'static str,
-    model: &'static str,
-    trace: &'static str,
-    results: &'static str,
-    scheduler: Scheduler,
-    mode: Loop,
-}
+/// Disks of the reference simulator, with their models.
+const DISKS: &[(&str, &str)] =
+    &[("cheetah9lp", "cheetah9LP.model"), ("atlas10k", "atlas10k.model")];
 
-macro_rules! runs {
-    ($disk:literal $model:literal $($trace:literal $run:literal $scheduler:ident $mode:expr;)*) => {
-        [$(MechanicalRun {
-            name: concat!($disk, "_mech_", $run),
-            model: $model,
-            trace: concat!($disk, "_", $trace, ".trace.zst"),
-            results: concat!($disk, "_mech_", $run, ".req.csv.zst"),
-            scheduler: Scheduler::$scheduler,
-            mode: $mode,
-        },)*]
-    };
-}
-
-const CHEETAH_RUNS: [MechanicalRun; 8] = runs! {
-    "cheetah9lp" "cheetah9LP.model"
-    "rand4k" "rand4k" Fcfs Loop::Open;
-    "seq64k" "seq64k" Fcfs Loop::Closed(1);
-    "mixopen8k" "mixopen8k_fcfs" Fcfs Loop::Open;
-    "mix8k" "mix8k_drv_fcfs" Fcfs Loop::Closed(16);
-    "mix8k" "mix8k_drv_sstf" Sstf Loop::Closed(16);
-    "mix8k" "mix8k_drv_look" Look Loop::Closed(16);
-    "mix8k" "mix8k_drv_clook" CLook Loop::Closed(16);
-    "mix8k" "mix8k_drv_sptf" Sptf Loop::Closed(16);
-};
-
-const ATLAS_RUNS: [MechanicalRun; 8] = runs! {
-    "atlas10k" "atlas10k.model"
-    "rand4k" "rand4k" Fcfs Loop::Open;
-    "seq64k" "seq64k" Fcfs Loop::Closed(1);
-    "mixopen8k" "mixopen8k_fcfs" Fcfs Loop::Open;
-    "mix8k" "mix8k_drv_fcfs" Fcfs Loop::Closed(16);
-    "mix8k" "mix8k_drv_sstf" Sstf Loop::Closed(16);
-    "mix8k" "mix8k_drv_look" Look Loop::Closed(16);
-    "mix8k" "mix8k_drv_clook" CLook Loop::Closed(16);
-    "mix8k" "mix8k_drv_sptf" Sptf Loop::Closed(16);
-};
-
-fn mechanical_runs() -> impl Iterator<Item = MechanicalRun> {
-    CHEETAH_RUNS.into_iter().chain(ATLAS_RUNS)
-}
+/// Runs of the reference simulator on each disk: mechanics without a buffer, one request at a time.
+/// The trace, the name of the run, the scheduler, the arrivals.
+const RUNS: &[(&str, &str, Scheduler, Loop)] = &[
+    ("rand4k", "rand4k", Scheduler::Fcfs, Loop::Open),
+    ("seq64k", "seq64k", Scheduler::Fcfs, Loop::Closed(1)),
+    ("mixopen8k", "mixopen8k_fcfs", Scheduler::Fcfs, Loop::Open),
+    ("mix8k", "mix8k_drv_fcfs", Scheduler::Fcfs, Loop::Closed(16)),
+    ("mix8k", "mix8k_drv_sstf", Scheduler::Sstf, Loop::Closed(16)),
+    ("mix8k", "mix8k_drv_look", Scheduler::Look, Loop::Closed(16)),
+    ("mix8k", "mix8k_drv_clook", Scheduler::CLook, Loop::Closed(16)),
+    ("mix8k", "mix8k_drv_sptf", Scheduler::Sptf, Loop::Closed(16)),
+];
 
 /// A drive measured by the reference's authors.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -251,48 +224,28 @@ fn mechanical_runs_agree_with_the_reference_simulator() {
     else {
         return;
     };
-    let mech = reference.join("mech");
-    for run in mechanical_runs() {
-        let spec = import(&reference.with_file_name("traces").join("disks"), run.model);
-        let requests = parse_arrivals(&zstd(&mech.join(run.trace)));
-        let reference = parse_recorded(&zstd(&mech.join(run.results)));
+    let runs = DISKS.iter().flat_map(|disk| RUNS.iter().map(move |run| (disk, run)));
+    for ((disk, model), (trace, run, scheduler, mode)) in runs {
+        let name = format!("{disk}_mech_{run}");
+        let text = |file: String| zstd(&reference.join("mech").join(file));
+        let spec = import(&reference.with_file_name("traces").join("disks"), model);
+        let requests = parse_arrivals(&text(format!("{disk}_{trace}.trace.zst")));
+        let recorded = parse_recorded(&text(format!("{name}.req.csv.zst")));
         let disk = Disk::new(&spec).unwrap();
-        let c = compare(&replay(disk, run.scheduler, run.mode, &requests), &reference);
-        let (m, r) = (c.model, c.reference);
-        println!(
-            "{}: seek {:.4}/{:.4} rotation {:.4}/{:.4} transfer {:.4}/{:.4} response {:.4}/{:.4} \
-             demerit response {:.3}% service {:.3}% of {} requests",
-            run.name,
-            m.seek,
-            r.seek,
-            m.rotation,
-            r.rotation,
-            m.transfer,
-            r.transfer,
-            m.response,
-            r.response,
-            c.response_demerit * 100.0,
-            c.service_demerit * 100.0,
-            c.requests,
-        );
-        assert!(c.requests > 19_900, "{}", run.name);
+        let c = compare(&replay(disk, *scheduler, *mode, &requests), &recorded);
+        assert!(c.requests > 19_900, "{name}");
         // One microsecond is allowed for the reference's drifting phase: its sequential reads wait
         // 6 to 17 us on average.
-        for (ours, theirs) in [
-            (m.seek, r.seek),
-            (m.rotation, r.rotation),
-            (m.transfer, r.transfer),
-            (m.response, r.response),
-        ] {
-            assert!(
-                (ours - theirs).abs() <= 0.005 * theirs + 0.001,
-                "{}: {ours} {theirs}",
-                run.name
-            );
+        for (part, of) in PARTS {
+            let (ours, theirs) = (of(&c.model), of(&c.reference));
+            println!("{name}: {part} {ours:.4}/{theirs:.4} ms");
+            assert!((ours - theirs).abs() <= 0.005 * theirs + 0.001, "{name}: {part}");
         }
-        let sptf = run.scheduler == Scheduler::Sptf;
+        let sptf = *scheduler == Scheduler::Sptf;
         let demerit = if sptf { c.service_demerit } else { c.response_demerit };
-        assert!(demerit < 0.005, "{}: {demerit}", run.name);
+        let (response, service) = (c.response_demerit * 100.0, c.service_demerit * 100.0);
+        println!("{name}: demerit response {response:.3}% service {service:.3}%");
+        assert!(demerit < 0.005, "{name}: {demerit}");
     }
 }
 

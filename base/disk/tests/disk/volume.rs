@@ -46,12 +46,12 @@ fn drive(spec: VolumeSpec) -> Drive {
     Drive::new(Device::new(&DeviceSpec::Volume(spec)).unwrap(), Scheduler::Fcfs)
 }
 
-fn command(tag: u64, op: Op, start: u64, len: u64) -> Command {
+pub(crate) fn command(tag: u64, op: Op, start: u64, len: u64) -> Command {
     Command::new(tag, op, Extent::new(start, len))
 }
 
 /// Runs a drive until it is idle.
-fn drain(drive: &mut Drive) -> Vec<Completion> {
+pub(crate) fn drain(drive: &mut Drive) -> Vec<Completion> {
     let mut all = Vec::new();
     while let Some(at) = drive.next_event() {
         all.extend(std::iter::from_fn(|| drive.poll(at)));

@@ -73,14 +73,12 @@ fn other_options_need_the_fixed_newstyle_flag() {
 #[test]
 fn list_names_every_export_then_acknowledges() {
     let (said, _) = converse(&client(&["'IHAVEOPT' 00000003 00000000"]));
-    assert_eq!(
-        said,
-        expect(&[
-            "REPLY 00000003 00000002 0000000a 00000000 'a disk'",
-            "REPLY 00000003 00000002 00000009 00000005 'other'",
-            "REPLY 00000003 00000001 00000000",
-        ])
-    );
+    let expected = expect(&[
+        "REPLY 00000003 00000002 0000000a 00000000 'a disk'",
+        "REPLY 00000003 00000002 00000009 00000005 'other'",
+        "REPLY 00000003 00000001 00000000",
+    ]);
+    assert_eq!(said, expected);
     let (said, _) = converse(&client(&["'IHAVEOPT' 00000003 00000001 00"]));
     assert_eq!(said[8..16], hex("00000003 80000003"));
 }
@@ -118,28 +116,24 @@ fn go_sends_export_and_block_sizes_once() {
     // Name "other", three kinds asked: block size twice, name once.
     let (said, seen) =
         converse(&client(&["'IHAVEOPT' 00000007 00000011 00000005 'other' 0003 0003 0001 0003"]));
-    assert_eq!(
-        said,
-        expect(&[
-            "REPLY 00000007 00000003 0000000c 0000 0000000000001000 056f",
-            "REPLY 00000007 00000003 00000007 0001 'other'",
-            "REPLY 00000007 00000003 0000000e 0003 00000200 00001000 02000000",
-            "REPLY 00000007 00000001 00000000",
-        ])
-    );
+    let expected = expect(&[
+        "REPLY 00000007 00000003 0000000c 0000 0000000000001000 056f",
+        "REPLY 00000007 00000003 00000007 0001 'other'",
+        "REPLY 00000007 00000003 0000000e 0003 00000200 00001000 02000000",
+        "REPLY 00000007 00000001 00000000",
+    ]);
+    assert_eq!(said, expected);
     assert!(seen.started);
 }
 
 #[test]
 fn info_does_not_start_transmission_and_unknown_exports_are_refused() {
     let (said, seen) = converse(&client(&["'IHAVEOPT' 00000006 00000006 00000000 0000"]));
-    assert_eq!(
-        said,
-        expect(&[
-            "REPLY 00000006 00000003 0000000c 0000 0000000000100000 056d",
-            "REPLY 00000006 00000001 00000000",
-        ])
-    );
+    let expected = expect(&[
+        "REPLY 00000006 00000003 0000000c 0000 0000000000100000 056d",
+        "REPLY 00000006 00000001 00000000",
+    ]);
+    assert_eq!(said, expected);
     assert!(!seen.started);
     let (said, seen) = converse(&client(&["'IHAVEOPT' 00000007 00000007 00000001 'x' 0000"]));
     assert_eq!(said[8..16], hex("00000007 80000006"));
@@ -186,21 +180,19 @@ fn contexts_are_listed_and_set() {
     ]));
     let listed = "REPLY 00000009 00000004 00000013 00000000 'base:allocation'";
     let list_ack = "REPLY 00000009 00000001 00000000";
-    assert_eq!(
-        said,
-        expect(&[
-            "REPLY 00000008 00000001 00000000",
-            listed,
-            list_ack,
-            listed,
-            list_ack,
-            list_ack,
-            "REPLY 0000000a 00000004 00000013 00000001 'base:allocation'",
-            "REPLY 0000000a 00000001 00000000",
-            "REPLY 0000000a 00000001 00000000",
-            "REPLY 0000000a 80000006 00000016 'no export of this name'",
-        ])
-    );
+    let expected = expect(&[
+        "REPLY 00000008 00000001 00000000",
+        listed,
+        list_ack,
+        listed,
+        list_ack,
+        list_ack,
+        "REPLY 0000000a 00000004 00000013 00000001 'base:allocation'",
+        "REPLY 0000000a 00000001 00000000",
+        "REPLY 0000000a 00000001 00000000",
+        "REPLY 0000000a 80000006 00000016 'no export of this name'",
+    ]);
+    assert_eq!(said, expected);
 }
 
 /// The server's output during transmission, on the 1 MiB export.

@@ -16,11 +16,12 @@ fn of(path: PathBuf) -> Summary {
 fn a_workstation_of_one_week() {
     let Some(dir) = shared("a_workstation_of_one_week", "traces") else { return };
     let s = of(dir.join("ajw.1week.srt.xz"));
-    assert_eq!(s.trace.requests, 44_519);
+    assert_eq!((s.trace.format.as_str(), s.trace.requests), ("srt", 44_519));
     assert_eq!(s.table1.reads * 100 / s.trace.requests, 29);
     assert_eq!(s.table1.reads + s.table1.writes, 44_519);
     assert_eq!(s.devices.len(), 2);
-    assert!(s.service.is_some());
+    let service = s.service.unwrap();
+    assert_eq!(service.read_s.count + service.write_s.count, 44_519);
     // A week of 24 hours, each with requests.
     assert_eq!(s.days.unwrap().active, 7);
     assert!(s.trace.span_s.is_some_and(|s| (6.0..=7.1).contains(&(s / 86_400.0))));
@@ -35,6 +36,8 @@ fn a_workstation_of_34_days() {
     assert_eq!(s.table1.unique_written_bytes.value, 0.0);
     let days = s.days.unwrap();
     assert_eq!((days.active, days.rows.len(), days.day_s), (34, 34, None));
+    assert_eq!((days.rows[0].day, days.rows[33].day), (0, 50));
+    assert_eq!(s.trace.format, "lis");
     assert_eq!(days.rows.iter().map(|r| r.requests).sum::<u64>(), 238_578);
     assert!(s.time.is_none() && s.trace.span_s.is_none());
 }

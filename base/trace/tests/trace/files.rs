@@ -46,26 +46,24 @@ fn a_trace_with_very_many_forks_at_once_is_refused() {
 fn strace_follows_descriptors_through_fork_dup_rename_and_unlink() {
     use FileOp as F;
     let (reader, events) = events(&fixture("strace.txt"));
-    assert_eq!(
-        events,
-        [
-            event(0, 10, 1, 0, F::Create, 0, 0),
-            event(100, 20, 1, 0, F::Write, 0, 5000),
-            event(700, 5, 1, 0, F::Read, 4096, 100),
-            // Begun before, ended after: parent and child share the position, which the child set
-            // to 0.
-            event(600, 200, 2, 0, F::Read, 0, 4096),
-            event(900, 1, 1, 0, F::Read, 4096, 904),
-            event(1200, 2000, 2, 0, F::Sync, 0, 0),
-            event(1700, 10, 1, 0, F::Rename, 0, 0),
-            event(1800, 2, 1, 1, F::Open, 0, 0),
-            // Appended to the size from fstat.
-            event(2000, 2, 1, 1, F::Write, 10_000, 1),
-            event(2100, 1, 1, 1, F::Close, 0, 0),
-            event(2200, 10, 1, 0, F::Unlink, 0, 0),
-            event(2300, 1, 1, 0, F::Close, 0, 0),
-        ]
-    );
+    let expected = [
+        event(0, 10, 1, 0, F::Create, 0, 0),
+        event(100, 20, 1, 0, F::Write, 0, 5000),
+        event(700, 5, 1, 0, F::Read, 4096, 100),
+        // Begun before, ended after: parent and child share the position, which the child set
+        // to 0.
+        event(600, 200, 2, 0, F::Read, 0, 4096),
+        event(900, 1, 1, 0, F::Read, 4096, 904),
+        event(1200, 2000, 2, 0, F::Sync, 0, 0),
+        event(1700, 10, 1, 0, F::Rename, 0, 0),
+        event(1800, 2, 1, 1, F::Open, 0, 0),
+        // Appended to the size from fstat.
+        event(2000, 2, 1, 1, F::Write, 10_000, 1),
+        event(2100, 1, 1, 1, F::Close, 0, 0),
+        event(2200, 10, 1, 0, F::Unlink, 0, 0),
+        event(2300, 1, 1, 0, F::Close, 0, 0),
+    ];
+    assert_eq!(events, expected);
     assert_eq!(files(&reader), [("/data/b.txt", 5000), ("/data/log", 10_001)]);
     let streams: Vec<_> = reader.streams().iter().map(|s| (s.pid, s.name.as_str())).collect();
     assert_eq!(streams, [(0, ""), (100, "sh"), (101, "cat")]);
@@ -77,18 +75,16 @@ fn strace_follows_descriptors_through_fork_dup_rename_and_unlink() {
 #[test]
 fn files_are_placed_one_after_another_on_the_disk() {
     let (reader, records) = read("strace.txt");
-    assert_eq!(
-        records,
-        [
-            rec(0, Write, 0, 10).stream(1),
-            rec(500_000, Read, 0, 8).stream(2),
-            rec(600_000, Read, 8, 1).stream(1),
-            rec(800_000, Read, 8, 2).stream(1),
-            rec(1_100_000, Flush, 0, 0).stream(2),
-            // The first file takes two pages; byte 10,000 of the second is in its sector 19.
-            rec(1_900_000, Write, 16 + 19, 1).stream(1),
-        ]
-    );
+    let expected = [
+        rec(0, Write, 0, 10).stream(1),
+        rec(500_000, Read, 0, 8).stream(2),
+        rec(600_000, Read, 8, 1).stream(1),
+        rec(800_000, Read, 8, 2).stream(1),
+        rec(1_100_000, Flush, 0, 0).stream(2),
+        // The first file takes two pages; byte 10,000 of the second is in its sector 19.
+        rec(1_900_000, Write, 16 + 19, 1).stream(1),
+    ];
+    assert_eq!(records, expected);
     assert_eq!(names(&reader), [(0, ""), (100, "sh"), (101, "cat")]);
     assert!(reader.info().format.caveat().unwrap().contains("one after another"));
 }
@@ -100,16 +96,14 @@ fn strace_on_a_terminal_names_processes_late_and_splits_lines() {
         events.iter().map(|e| (e.time.0 / 1000, e.op, e.offset, e.latency)).collect();
     // One position for all three reads, although the trace names the parent nothing, 200, and
     // nothing again.
-    assert_eq!(
-        seen,
-        [
-            (0, FileOp::Open, 0, None),
-            (200, FileOp::Read, 0, None),
-            (400, FileOp::Read, 512, None),
-            (700, FileOp::Read, 1024, None),
-            (800, FileOp::Close, 0, None),
-        ]
-    );
+    let expected = [
+        (0, FileOp::Open, 0, None),
+        (200, FileOp::Read, 0, None),
+        (400, FileOp::Read, 512, None),
+        (700, FileOp::Read, 1024, None),
+        (800, FileOp::Close, 0, None),
+    ];
+    assert_eq!(seen, expected);
     assert_eq!(files(&reader), [("/data/data", 1536)]);
     assert_eq!(reader.skipped().unknown_files, 1, "descriptor 7 was never opened");
 }
@@ -141,26 +135,24 @@ read(0, "", 10)                         = 10
     let (reader, events) = events(text);
     let seen: Vec<_> = events.iter().map(|e| (e.op, e.file, e.offset, e.len)).collect();
     use FileOp as F;
-    assert_eq!(
-        seen,
-        [
-            (F::Create, 0, 0, 0),
-            (F::Write, 0, 0, 3),
-            (F::Read, 0, 100, 10),
-            (F::Write, 0, 8192, 2),
-            (F::Read, 0, 4096, 2),
-            (F::Create, 2, 0, 0),
-            (F::Read, 0, 0, 50),
-            (F::Write, 2, 0, 50),
-            (F::Read, 0, 4098, 7),
-            (F::Write, 2, 50, 7),
-            (F::Truncate, 2, 0, 20),
-            (F::Sync, 2, 0, 0),
-            (F::Close, 0, 0, 0),
-            (F::Close, 2, 0, 0),
-            (F::Rename, 2, 0, 0),
-        ]
-    );
+    let expected = [
+        (F::Create, 0, 0, 0),
+        (F::Write, 0, 0, 3),
+        (F::Read, 0, 100, 10),
+        (F::Write, 0, 8192, 2),
+        (F::Read, 0, 4096, 2),
+        (F::Create, 2, 0, 0),
+        (F::Read, 0, 0, 50),
+        (F::Write, 2, 0, 50),
+        (F::Read, 0, 4098, 7),
+        (F::Write, 2, 50, 7),
+        (F::Truncate, 2, 0, 20),
+        (F::Sync, 2, 0, 0),
+        (F::Close, 0, 0, 0),
+        (F::Close, 2, 0, 0),
+        (F::Rename, 2, 0, 0),
+    ];
+    assert_eq!(seen, expected);
     assert_eq!(files(&reader), [("/d/a", 8194), ("/d", 0), ("/d/a", 57)]);
     assert!(!reader.info().has_times && !reader.info().has_processes);
     // /proc is not a disk file, so its descriptor is unknown.
@@ -193,21 +185,19 @@ fn times_of_day_after_midnight_and_differences_add_up() {
 fn procmon() {
     use FileOp as F;
     let (reader, events) = events(&fixture("procmon.csv"));
-    assert_eq!(
-        events,
-        [
-            event(0, 10, 1, 0, F::Open, 0, 0),
-            event(50, 4000, 1, 0, F::Read, 5_242_880, 1_048_576),
-            // After midnight.
-            event(160, 10, 2, 1, F::Create, 0, 0),
-            event(170, 10, 2, 1, F::Write, 0, 513),
-            event(171, 10, 2, 1, F::Write, 513, 7),
-            event(180, 10_000, 2, 1, F::Sync, 0, 0),
-            event(200, 10, 2, 1, F::Rename, 0, 0),
-            event(210, 1, 2, 1, F::Close, 0, 0),
-            event(220, 1, 2, 1, F::Unlink, 0, 0),
-        ]
-    );
+    let expected = [
+        event(0, 10, 1, 0, F::Open, 0, 0),
+        event(50, 4000, 1, 0, F::Read, 5_242_880, 1_048_576),
+        // After midnight.
+        event(160, 10, 2, 1, F::Create, 0, 0),
+        event(170, 10, 2, 1, F::Write, 0, 513),
+        event(171, 10, 2, 1, F::Write, 513, 7),
+        event(180, 10_000, 2, 1, F::Sync, 0, 0),
+        event(200, 10, 2, 1, F::Rename, 0, 0),
+        event(210, 1, 2, 1, F::Close, 0, 0),
+        event(220, 1, 2, 1, F::Unlink, 0, 0),
+    ];
+    assert_eq!(events, expected);
     assert_eq!(files(&reader), [(r"c:\data\big.bin", 6_291_456), (r"c:\tmp\old.doc", 520)]);
     let streams: Vec<_> = reader.streams().iter().map(|s| (s.pid, s.name.as_str())).collect();
     assert_eq!(streams, [(0, ""), (2900, "Explorer.EXE"), (31, "word, the.exe")]);
@@ -263,9 +253,9 @@ fn straces_output_is_read_in_every_form() {
         }
         let source = Source::from_path(&log, None);
         let mut reader = source.open_files(&OpenOptions::default()).unwrap();
-        let mut moved = std::collections::BTreeMap::<(u32, FileOp2), u64>::new();
+        let mut moved = std::collections::HashMap::<(u32, FileOp), u64>::new();
         for event in reader.by_ref().map(Result::unwrap) {
-            *moved.entry((event.file, FileOp2::from(event.op))).or_default() += event.len;
+            *moved.entry((event.file, event.op)).or_default() += event.len;
         }
         let bytes = |path: &str, op| -> u64 {
             let named = reader.files().iter().enumerate().filter(|(_, f)| {
@@ -273,24 +263,7 @@ fn straces_output_is_read_in_every_form() {
             });
             named.map(|(i, _)| moved.get(&(i as u32, op)).copied().unwrap_or(0)).sum()
         };
-        let seen = ["a", "c", "d"].map(|p| (bytes(p, FileOp2::Read), bytes(p, FileOp2::Write)));
+        let seen = ["a", "c", "d"].map(|p| (bytes(p, FileOp::Read), bytes(p, FileOp::Write)));
         assert_eq!(seen, [(19_000, 10_000), (9000, 9000), (0, 19_000)], "strace -f {options}");
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum FileOp2 {
-    Read,
-    Write,
-    Other,
-}
-
-impl From<FileOp> for FileOp2 {
-    fn from(op: FileOp) -> Self {
-        match op {
-            FileOp::Read => Self::Read,
-            FileOp::Write => Self::Write,
-            _ => Self::Other,
-        }
     }
 }

@@ -29,17 +29,15 @@ fn every_fixture_is_detected_by_content_and_read_by_name() {
 fn blkparse() {
     let (reader, records) = read("blkparse.txt");
     let fua = [Flags::FUA, Flags::SYNC, Flags::META];
-    assert_eq!(
-        records,
-        [
-            rec(0, Read, 2048, 8).stream(1),
-            rec(500_400, Write, 90_112, 16).flags(&[Flags::SYNC]).stream(2).device(1),
-            rec(5_000_000, Write, 700_000, 8).flags(&fua).stream(3),
-            rec(6_000_000, Flush, 0, 0).stream(3),
-            rec(7_000_000, Discard, 4096, 2048).flags(&[Flags::SYNC]).stream(4),
-            rec(8_000_000, Read, 2056, 120).flags(&[Flags::AHEAD]).stream(1),
-        ]
-    );
+    let expected = [
+        rec(0, Read, 2048, 8).stream(1),
+        rec(500_400, Write, 90_112, 16).flags(&[Flags::SYNC]).stream(2).device(1),
+        rec(5_000_000, Write, 700_000, 8).flags(&fua).stream(3),
+        rec(6_000_000, Flush, 0, 0).stream(3),
+        rec(7_000_000, Discard, 4096, 2048).flags(&[Flags::SYNC]).stream(4),
+        rec(8_000_000, Read, 2056, 120).flags(&[Flags::AHEAD]).stream(1),
+    ];
+    assert_eq!(records, expected);
     let streams =
         [(0, ""), (1021, "git"), (2077, "Web Content"), (411, "jbd2/sda1-8"), (530, "fstrim")];
     assert_eq!(names(&reader), streams);
@@ -66,26 +64,22 @@ fn blkparse_without_the_sequence_number_is_the_kernel_s_classic_form() {
 fn tracefs_events() {
     let (reader, records) = read("tracefs.txt");
     let fua = [Flags::FUA, Flags::SYNC, Flags::META];
-    assert_eq!(
-        records,
-        [
-            rec(0, Read, 2048, 8).stream(1),
-            rec(500_000, Write, 90_112, 16).flags(&[Flags::SYNC]).stream(2).device(1),
-            rec(5_000_000, Write, 700_000, 8).flags(&fua).stream(3),
-        ]
-    );
+    let expected = [
+        rec(0, Read, 2048, 8).stream(1),
+        rec(500_000, Write, 90_112, 16).flags(&[Flags::SYNC]).stream(2).device(1),
+        rec(5_000_000, Write, 700_000, 8).flags(&fua).stream(3),
+    ];
+    assert_eq!(records, expected);
     let streams = [(0, ""), (1021, "git"), (2077, "Web Content"), (411, "jbd2/sda-1-8")];
     assert_eq!(names(&reader), streams);
     assert_eq!(reader.skipped().lost_events, 15);
 
     let (reader, issued) = read_event("tracefs.txt", Event::Issue);
-    assert_eq!(
-        issued,
-        [
-            rec(0, Read, 2048, 8).stream(1),
-            rec(5_995_000, Flush, 0, 0).flags(&[Flags::FUA]).stream(2)
-        ]
-    );
+    let expected = [
+        rec(0, Read, 2048, 8).stream(1),
+        rec(5_995_000, Flush, 0, 0).flags(&[Flags::FUA]).stream(2),
+    ];
+    assert_eq!(issued, expected);
     assert_eq!(names(&reader)[1], (1021, "git"));
     let (_, completed) = read_event("tracefs.txt", Event::Complete);
     assert_eq!(completed, [rec(0, Read, 2048, 8)]);
@@ -102,16 +96,14 @@ fn the_blk_tracer() {
 #[test]
 fn fio_version_2() {
     let (reader, records) = read("fio2.log");
-    assert_eq!(
-        records,
-        [
-            rec(0, Read, 8, 16),
-            // Bytes 512..1512 are in sectors 1 and 2.
-            rec(1_500_000, Write, 1, 2).device(1),
-            rec(1_500_000, Flush, 0, 0),
-            rec(1_500_000, Discard, 2048, 128),
-        ]
-    );
+    let expected = [
+        rec(0, Read, 8, 16),
+        // Bytes 512..1512 are in sectors 1 and 2.
+        rec(1_500_000, Write, 1, 2).device(1),
+        rec(1_500_000, Flush, 0, 0),
+        rec(1_500_000, Discard, 2048, 128),
+    ];
+    assert_eq!(records, expected);
     assert_eq!(devices(&reader), ["/dev/a", "/dev/b"]);
     assert_eq!(reader.skipped().zero_length, 1);
     assert!(reader.info().has_times);
@@ -130,15 +122,13 @@ fn fio_version_3() {
 #[test]
 fn msr() {
     let (reader, records) = read("msr.csv");
-    assert_eq!(
-        records,
-        [
-            rec(0, Read, 13_700_410, 48).service(4_128_600),
-            rec(1_332_052_600, Write, 4_917_376, 8).service(70_304_100),
-            // Bytes 1000..2000 are in sectors 1, 2 and 3.
-            rec(2_332_061_600, Write, 1, 3).device(1).service(400),
-        ]
-    );
+    let expected = [
+        rec(0, Read, 13_700_410, 48).service(4_128_600),
+        rec(1_332_052_600, Write, 4_917_376, 8).service(70_304_100),
+        // Bytes 1000..2000 are in sectors 1, 2 and 3.
+        rec(2_332_061_600, Write, 1, 3).device(1).service(400),
+    ];
+    assert_eq!(records, expected);
     assert_eq!(devices(&reader), ["web,0", "web,1"]);
     let skipped = reader.skipped();
     assert_eq!(skipped.zero_length, 1);
@@ -148,14 +138,12 @@ fn msr() {
 #[test]
 fn spc() {
     let (reader, records) = read("spc.csv");
-    assert_eq!(
-        records,
-        [
-            rec(0, Write, 20_941_264, 16),
-            rec(2_335_000, Write, 20_939_840, 16),
-            rec(460_026_001, Read, 3_436_288, 31).device(1),
-        ]
-    );
+    let expected = [
+        rec(0, Write, 20_941_264, 16),
+        rec(2_335_000, Write, 20_939_840, 16),
+        rec(460_026_001, Read, 3_436_288, 31).device(1),
+    ];
+    assert_eq!(records, expected);
     assert_eq!(devices(&reader), ["0", "1"]);
 }
 

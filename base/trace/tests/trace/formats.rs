@@ -18,15 +18,13 @@ fn named(format: Format, bytes: &[u8]) -> Reader {
 #[test]
 fn alibaba() {
     let (reader, records) = read("alibaba.csv");
-    assert_eq!(
-        records,
-        [
-            rec(0, Write, 16, 8),
-            rec(2_007_000, Read, 701_551_200, 32).device(1),
-            // Bytes 1000..2000 are in sectors 1, 2 and 3.
-            rec(2_008_000, Read, 1, 3),
-        ]
-    );
+    let expected = [
+        rec(0, Write, 16, 8),
+        rec(2_007_000, Read, 701_551_200, 32).device(1),
+        // Bytes 1000..2000 are in sectors 1, 2 and 3.
+        rec(2_008_000, Read, 1, 3),
+    ];
+    assert_eq!(records, expected);
     assert_eq!(devices(&reader), ["419", "725"]);
     assert_eq!(reader.skipped().zero_length, 1);
 }
@@ -34,29 +32,25 @@ fn alibaba() {
 #[test]
 fn tencent_is_sorted_by_its_whole_seconds() {
     let (reader, records) = read("tencent.csv");
-    assert_eq!(
-        records,
-        [
-            rec(0, Read, 13_896_880, 128),
-            rec(1_000_000_000, Write, 4_247_200, 128).device(1),
-            rec(1_000_000_000, Read, 49_413_280, 16),
-            rec(2_000_000_000, Write, 8, 1024).device(1),
-        ]
-    );
+    let expected = [
+        rec(0, Read, 13_896_880, 128),
+        rec(1_000_000_000, Write, 4_247_200, 128).device(1),
+        rec(1_000_000_000, Read, 49_413_280, 16),
+        rec(2_000_000_000, Write, 8, 1024).device(1),
+    ];
+    assert_eq!(records, expected);
     assert_eq!(devices(&reader), ["1063", "1058"], "numbered in order of output");
 }
 
 #[test]
 fn mobile_commands_may_hold_commas() {
     let (reader, records) = read("mobile.csv");
-    assert_eq!(
-        records,
-        [
-            rec(0, Write, 128, 8).stream(1),
-            rec(99_999_999, Read, 8, 1).stream(2).device(1),
-            rec(150_000_001, Read, 136, 16).stream(3),
-        ]
-    );
+    let expected = [
+        rec(0, Write, 128, 8).stream(1),
+        rec(99_999_999, Read, 8, 1).stream(2).device(1),
+        rec(150_000_001, Read, 136, 16).stream(3),
+    ];
+    assert_eq!(records, expected);
     assert_eq!(devices(&reader), ["8,0", "8,16"]);
     let processes = [(0, ""), (1204, "binder:a,b"), (9, "kworker/u16:1-H"), (77, "com.pubg")];
     assert_eq!(names(&reader), processes);
@@ -65,14 +59,12 @@ fn mobile_commands_may_hold_commas() {
 #[test]
 fn systor_17() {
     let (reader, records) = read("systor.csv");
-    assert_eq!(
-        records,
-        [
-            rec(0, Write, 8_312_597_631, 240).service(8_044_000),
-            rec(1_114_000, Read, 1, 3).device(1).service(1000),
-            rec(6_791_000, Read, 1_755_968_989, 256).device(1).service(806_000),
-        ]
-    );
+    let expected = [
+        rec(0, Write, 8_312_597_631, 240).service(8_044_000),
+        rec(1_114_000, Read, 1, 3).device(1).service(1000),
+        rec(6_791_000, Read, 1_755_968_989, 256).device(1).service(806_000),
+    ];
+    assert_eq!(records, expected);
     assert_eq!(devices(&reader), ["3", "0"]);
     assert_eq!(reader.skipped().without_op, 1);
 }
@@ -80,14 +72,12 @@ fn systor_17() {
 #[test]
 fn fiu() {
     let (reader, records) = read("fiu.txt");
-    assert_eq!(
-        records,
-        [
-            rec(0, Write, 904_265_560, 8).stream(1),
-            rec(33_237, Write, 12_508_488, 8).stream(2),
-            rec(33_240, Read, 512, 16).stream(3).device(1),
-        ]
-    );
+    let expected = [
+        rec(0, Write, 904_265_560, 8).stream(1),
+        rec(33_237, Write, 12_508_488, 8).stream(2),
+        rec(33_240, Read, 512, 16).stream(3).device(1),
+    ];
+    assert_eq!(records, expected);
     let streams = [(0, ""), (4892, "syslogd"), (2522, "kjournald"), (301, "Web Content")];
     assert_eq!(names(&reader), streams);
     assert_eq!(devices(&reader), ["6,0", "8,1"]);
@@ -97,29 +87,25 @@ fn fiu() {
 #[test]
 fn biotracer() {
     let (_, records) = read("biotracer.txt");
-    assert_eq!(
-        records,
-        [
-            // The third column counts, not the second.
-            rec(0, Read, 8192, 32).service(1_000_000),
-            rec(250_000_000, Write, 4096, 8).service(2_000_000),
-            // Finished before it was submitted: no service time.
-            rec(500_000_000, Write, 100, 4),
-        ]
-    );
+    let expected = [
+        // The third column counts, not the second.
+        rec(0, Read, 8192, 32).service(1_000_000),
+        rec(250_000_000, Write, 4096, 8).service(2_000_000),
+        // Finished before it was submitted: no service time.
+        rec(500_000_000, Write, 100, 4),
+    ];
+    assert_eq!(records, expected);
 }
 
 #[test]
 fn biosnoop_of_bcc() {
     let (reader, records) = read("biosnoop.txt");
-    assert_eq!(
-        records,
-        [
-            rec(0, Write, 13_092_432, 8).stream(1).service(2_000_000),
-            rec(1_086_000, Write, 13_092_560, 8).stream(1).service(740_000),
-            rec(3_051_000, Read, 13_092_440, 2).stream(2).device(1).service(1_240_000),
-        ]
-    );
+    let expected = [
+        rec(0, Write, 13_092_432, 8).stream(1).service(2_000_000),
+        rec(1_086_000, Write, 13_092_560, 8).stream(1).service(740_000),
+        rec(3_051_000, Read, 13_092_440, 2).stream(2).device(1).service(1_240_000),
+    ];
+    assert_eq!(records, expected);
     assert_eq!(names(&reader), [(0, ""), (1950, "supervise"), (1956, "Web Content")]);
     assert_eq!(devices(&reader), ["xvda1", "xvdb"]);
 }
@@ -127,29 +113,25 @@ fn biosnoop_of_bcc() {
 #[test]
 fn biosnoop_of_libbpf_tools_with_queues() {
     let (reader, records) = read("biosnoop-q.txt");
-    assert_eq!(
-        records,
-        [
-            rec(0, Write, 1_142_400, 8).flags(&[Flags::SYNC]).stream(1).service(550_000),
-            rec(861_000, Flush, 0, 0).flags(&[Flags::FUA]).stream(2).service(470_000),
-            rec(880_000, Read, 41_963_894, 6).flags(&[Flags::AHEAD]).stream(3).service(470_000),
-            rec(1_460_000, Discard, 2048, 2048).flags(&[Flags::SYNC]).stream(4).service(1000),
-        ]
-    );
+    let expected = [
+        rec(0, Write, 1_142_400, 8).flags(&[Flags::SYNC]).stream(1).service(550_000),
+        rec(861_000, Flush, 0, 0).flags(&[Flags::FUA]).stream(2).service(470_000),
+        rec(880_000, Read, 41_963_894, 6).flags(&[Flags::AHEAD]).stream(3).service(470_000),
+        rec(1_460_000, Discard, 2048, 2048).flags(&[Flags::SYNC]).stream(4).service(1000),
+    ];
+    assert_eq!(records, expected);
     assert_eq!(names(&reader)[4], (22179, "blkdiscard"));
 }
 
 #[test]
 fn etw() {
     let (reader, records) = read("etw.csv");
-    assert_eq!(
-        records,
-        [
-            rec(0, Write, 1, 1).service(90_000),
-            rec(772_000, Read, 0x6C80_556E00 / 512, 128).stream(1).device(1).service(180_000),
-            rec(1_450_000, Flush, 0, 0).stream(2).service(50_000),
-        ]
-    );
+    let expected = [
+        rec(0, Write, 1, 1).service(90_000),
+        rec(772_000, Read, 0x6C80_556E00 / 512, 128).stream(1).device(1).service(180_000),
+        rec(1_450_000, Flush, 0, 0).stream(2).service(50_000),
+    ];
+    assert_eq!(records, expected);
     assert_eq!(names(&reader), [(0, ""), (980, "p1"), (1234, "store.exe")]);
     assert_eq!(devices(&reader), ["0", "3"]);
     assert_eq!(reader.skipped().lost_events, 3);
@@ -163,16 +145,14 @@ fn etw() {
 fn our_own_table() {
     let (reader, records) = read("table.csv");
     let fua = [Flags::FUA, Flags::SYNC, Flags::META];
-    assert_eq!(
-        records,
-        [
-            rec(0, Read, 2048, 8).stream(1).service(4_000_000),
-            rec(500_400, Write, 90_112, 16).flags(&[Flags::SYNC]).stream(2).device(1),
-            rec(5_000_000, Write, 700_000, 8).flags(&fua).stream(3),
-            rec(6_000_000, Flush, 0, 0).stream(3),
-            rec(7_000_000, WriteZeroes, 4096, 2048).stream(4),
-        ]
-    );
+    let expected = [
+        rec(0, Read, 2048, 8).stream(1).service(4_000_000),
+        rec(500_400, Write, 90_112, 16).flags(&[Flags::SYNC]).stream(2).device(1),
+        rec(5_000_000, Write, 700_000, 8).flags(&fua).stream(3),
+        rec(6_000_000, Flush, 0, 0).stream(3),
+        rec(7_000_000, WriteZeroes, 4096, 2048).stream(4),
+    ];
+    assert_eq!(records, expected);
     let streams =
         [(0, ""), (1021, "git"), (2077, "Web Content"), (411, "jbd2/sda1-8"), (0, "fstrim")];
     assert_eq!(names(&reader), streams);

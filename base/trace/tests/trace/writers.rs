@@ -161,18 +161,16 @@ fn oracle_general_has_the_next_access_of_each_page() {
         })
         .collect();
     let other = 1 << 40;
-    assert_eq!(
-        all,
-        [
-            // Bytes 4608..12800 are in pages 1, 2 and 3.
-            (0, 1, 4096, 6),
-            (0, 2, 4096, 4),
-            (0, 3, 4096, -1),
-            (1, 2, 4096, -1),
-            (2, other, 4096, -1),
-            (2, 1, 4096, -1),
-        ]
-    );
+    let expected = [
+        // Bytes 4608..12800 are in pages 1, 2 and 3.
+        (0, 1, 4096, 6),
+        (0, 2, 4096, 4),
+        (0, 3, 4096, -1),
+        (1, 2, 4096, -1),
+        (2, other, 4096, -1),
+        (2, 1, 4096, -1),
+    ];
+    assert_eq!(all, expected);
     let source = Source::from_bytes("x", &fixture("msr.csv")).unwrap();
     written(&source, &out, "oraclegeneral");
     let pages: Vec<_> = records(&out).iter().map(|r| r.request.extent).collect();

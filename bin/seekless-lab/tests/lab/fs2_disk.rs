@@ -6,21 +6,10 @@ use crate::support::Place;
 
 #[test]
 fn accesses_of_fs2s_disk_have_their_parts() {
-    let folder = tempfile::tempdir().unwrap();
-    let (html, figures) = (folder.path().join("r.html"), folder.path().join("figures"));
     let place = Place::new();
-    let ran = place.run(&[
-        "reproduce",
-        "fs2-disk",
-        "--report",
-        html.to_str().unwrap(),
-        "--figures",
-        figures.to_str().unwrap(),
-        "--json",
-        "-",
-    ]);
-    assert_eq!(ran.code, Some(0), "{}", ran.err);
-    let v: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    let (html, figures) = (place.path("r.html"), place.path("figures"));
+    let outs = ["--report", "r.html", "--figures", "figures"];
+    let v = place.told(&[&["reproduce", "fs2-disk"], &outs[..]].concat());
     for disk in v["figure2"].as_array().unwrap() {
         let of = |key: &str| disk[key].as_f64().unwrap();
         let parts = of("seek_ms") + of("rotation_ms") + of("transfer_ms");

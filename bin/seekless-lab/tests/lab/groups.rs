@@ -21,9 +21,7 @@ fn a_made_up_day_of_files_is_strace_text_and_equal_seeds_give_equal_days() {
         "{}",
         day.len()
     );
-    let again = place.run(&["synth", "eefs-light", "--scale", "0.02", "-o", "a.strace"]);
-    assert_eq!(again.code, Some(2));
-    assert!(again.err.contains("--force"), "{}", again.err);
+    place.refuses("synth eefs-light --scale 0.02 -o a.strace", &["--force"]);
 }
 
 #[test]

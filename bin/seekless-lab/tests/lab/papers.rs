@@ -31,9 +31,7 @@ fn a_made_up_week_matches_the_paper_and_says_that_it_is_made_up() {
     }
     assert_eq!(told["requests"], requests);
 
-    let again = place.run(&["synth", "borg-svn"]);
-    assert_eq!(again.code, Some(2));
-    assert!(again.err.contains("--force"), "{}", again.err);
+    place.refuses("synth borg-svn", &["--force"]);
 }
 
 #[test]
@@ -55,12 +53,9 @@ fn formats_seeds_and_sizes_of_a_made_up_week() {
 fn the_json_of_a_study_is_alone_on_standard_output() {
     let place = Place::new();
     let runs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../studies/runs/quick-shared-vm");
-    let ran = place.run(&["study", "report", runs, "--json", "-"]);
-    assert_eq!(ran.code, Some(0), "{}", ran.err);
-    let told: Value = serde_json::from_str(&ran.out).unwrap();
-    assert_eq!(told["schema"], "seekless.study/1");
-    let ran = place.run(&["study", "report", runs, "--json", "o.json"]);
-    assert!(ran.code == Some(0) && ran.out.lines().count() > 10, "{}", ran.err);
+    assert_eq!(place.told(&["study", "report", runs])["schema"], "seekless.study/1");
+    let out = place.ok(&["study", "report", runs, "--json", "o.json"]);
+    assert!(out.lines().count() > 10, "{out}");
 }
 
 /// Without measured times.

@@ -5,19 +5,7 @@ use crate::support::Place;
 
 #[test]
 fn a_stop_leaves_no_unfinished_day() {
-    let place = Place::new();
-    let mut command = place.command(&["synth", "eefs-heavy", "-o", "heavy.strace"]);
-    let child = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
-    // The unfinished output is there.
-    while place.names().is_empty() {
-        std::thread::yield_now();
-    }
-    let pid = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-    let ran = child.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&ran.stderr);
-    assert!(ran.status.code() == Some(2) && said.contains("was stopped"), "{said}");
-    assert!(place.names().is_empty(), "{:?}", place.names());
+    Place::new().stops(&["synth", "eefs-heavy", "-o", "heavy.strace"]);
 }
 
 /// Arguments, and words that the message must hold.

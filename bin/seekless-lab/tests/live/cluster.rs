@@ -88,31 +88,18 @@ impl Place {
 
     fn list(&self) -> (PathBuf, Value) {
         let (list, json) = (self.dir.path().join("list"), self.dir.path().join("json"));
-        let out = host::attempt([
-            seekless().get_program(),
-            "cluster".as_ref(),
-            self.root().as_os_str(),
-            "--trace".as_ref(),
-            self.trace(3).as_os_str(),
-            "--list".as_ref(),
-            list.as_os_str(),
-            "--hottest".as_ref(),
-            "60%".as_ref(),
-            "--disk".as_ref(),
-            DISK.as_ref(),
-            "--json".as_ref(),
-            json.as_os_str(),
-        ]);
-        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        let mut command = seekless();
+        command.arg("cluster").arg(self.root()).arg("--trace").arg(self.trace(3)).arg("--list");
+        command.arg(&list).args(["--hottest", "60%", "--disk", DISK, "--json"]).arg(&json);
+        host::succeeds(&mut command);
         (list, serde_json::from_slice(&fs::read(json).unwrap()).unwrap())
     }
 
     fn apply(&self, list: &Path) -> Value {
         let mut command = seekless();
         command.arg("cluster").arg(self.root()).arg("--apply").arg(list);
-        let out = command.args(["--disk", DISK, "--json", "-"]).output().unwrap();
-        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-        serde_json::from_slice(&out.stdout).unwrap()
+        let said = host::succeeds(command.args(["--disk", DISK, "--json", "-"]));
+        serde_json::from_str(&said).unwrap()
     }
 
     /// A trace of system calls on the odd files and the hot files.
@@ -395,8 +382,7 @@ fn special_open_and_foreign_files_are_left_alone() {
     let list = place.dir.path().join("list");
     let mut command = seekless();
     command.arg("cluster").arg(&root).arg("--trace").arg(format!("strace:{}", trace.display()));
-    let out = command.arg("--list").arg(&list).args(["--hottest", "100%"]).output().unwrap();
-    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    host::succeeds(command.arg("--list").arg(&list).args(["--hottest", "100%"]));
     fs::remove_file(root.join("gone")).unwrap();
 
     let (before, flags) =

@@ -2,11 +2,12 @@
 //! `seekless-lab workload run` against them.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::path::Path;
 
 use serde_json::Value;
 
-use crate::host::{self, attempt};
+use crate::host::{self, run, words};
 use crate::need;
 
 /// Calls of a run's threads: names, sizes and bytes.
@@ -35,38 +36,17 @@ fn traced(personality: &str, scale: &str, threads: &str) -> (Calls, Value) {
         tempfile::tempdir().unwrap()
     };
     let (log, json) = (dir.path().join("calls"), dir.path().join("counts.json"));
-    let args = [
-        "strace",
-        "-f",
-        "-qq",
-        "--seccomp-bpf",
-        "-e",
-        "trace=openat,unlinkat,read,write,pread64,pwrite64,lseek,fsync,statx,newfstatat",
-        "-o",
-    ];
-    let mut command: Vec<&std::ffi::OsStr> = args.iter().map(|a| (*a).as_ref()).collect();
+    let calls = "openat,unlinkat,read,write,pread64,pwrite64,lseek,fsync,statx,newfstatat";
+    let strace = format!("strace -f -qq --seccomp-bpf -e trace={calls} -o");
+    let numbers = format!("--scale {scale} --threads {threads} --warm-up 0 --seconds 1.5");
+    let load = format!("workload run {personality} {numbers} --power none --dir");
     let files = dir.path().join("files");
     let program = crate::PROGRAM;
+    let mut command: Vec<&OsStr> = words(&strace).into_iter().map(OsStr::new).collect();
     command.extend([log.as_os_str(), program.as_ref()]);
-    let rest = [
-        "workload",
-        "run",
-        personality,
-        "--scale",
-        scale,
-        "--threads",
-        threads,
-        "--warm-up",
-        "0",
-        "--seconds",
-        "1.5",
-        "--power",
-        "none",
-    ];
-    command.extend(rest.iter().map(|a| -> &std::ffi::OsStr { (*a).as_ref() }));
-    command.extend(["--dir".as_ref(), files.as_os_str(), "--json".as_ref(), json.as_os_str()]);
-    let output = attempt(command);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    command.extend(words(&load).into_iter().map(OsStr::new));
+    command.extend([files.as_os_str(), "--json".as_ref(), json.as_os_str()]);
+    run(command);
     let calls = calls_of_threads(&std::fs::read_to_string(&log).unwrap());
     (calls, serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap())
 }

@@ -2,10 +2,10 @@
 
 use std::io::Write as _;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::beside::shared;
-use crate::support::{Dice, Place, TOY, busy, disksim, mixed, number, run_of, timeless};
+use crate::support::{Dice, Place, TOY, busy, disksim, mixed, number, run_of, timeless, words};
 
 // Keys and types. With `?` a value may be null; `within` is an object or a list.
 const TOP: &str = "\
@@ -191,9 +191,7 @@ fn the_same_requests_by_another_way_are_the_same_runs() {
     packed(Box::new(flate2::write::GzEncoder::new(create("gz"), flate2::Compression::fast())));
     packed(Box::new(bzip2::write::BzEncoder::new(create("bz2"), bzip2::Compression::fast())));
     packed(Box::new(liblzma::write::XzEncoder::new(create("xz"), 3)));
-    let ran = place.run(&["convert", "plain", "store.parquet"]);
-    assert_eq!(ran.code, Some(0), "{}", ran.err);
-
+    place.ok(&["convert", "plain", "store.parquet"]);
     let plain = timeless(place.json(&["plain", "--disk", "wd800jb"]));
     assert_eq!(plain["trace"]["format"], "disksim");
     for name in ["zst", "gz", "bz2", "xz", "store.parquet"] {
@@ -258,25 +256,15 @@ fn sizes_are_read_with_their_units() {
     let place = Place::new();
     place.file("a.trace", mixed());
     let base = ["a.trace", "--disk", "wd800jb", "--policy", "vanilla,borg"];
-    let of = |more: &[&str]| place.json(&[&base, more].concat());
-    let a =
-        of(&["--cache", "1MiB", "--read-ahead", "64KB", "--cluster", "0", "--optimized", "0.5GiB"]);
+    let of = |more: &str| place.json(&[&base[..], &words(more)[..]].concat());
+    let a = of("--cache 1MiB --read-ahead 64KB --cluster 0 --optimized 0.5GiB");
     assert_eq!(a["cache_bytes"], 1 << 20);
     assert_eq!(a["read_ahead_bytes"], 64_000);
     assert_eq!(a["cluster_bytes"], 0);
     assert_eq!(a["optimized_bytes"], 1 << 29);
-    let b = of(&[
-        "--cache",
-        "1048576",
-        "--read-ahead",
-        "64000",
-        "--cluster",
-        "0B",
-        "--optimized",
-        "512mib",
-    ]);
+    let b = of("--cache 1048576 --read-ahead 64000 --cluster 0B --optimized 512mib");
     assert_eq!(timeless(a), timeless(b));
-    let defaults = of(&[]);
+    let defaults = of("");
     for (key, bytes) in [
         ("cache_bytes", 16 << 20),
         ("read_ahead_bytes", 64 << 10),
@@ -339,17 +327,8 @@ fn a_disk_that_stops_its_platters_saves_energy_and_costs_time() {
         .map(|i| format!("{} 0 {} 8 1\n", i * 20 + 100_000 * (i / 30), i * 7_919 % 90_000 * 8))
         .collect();
     place.file("pause.trace", lines);
-    let base = [
-        "disksim:pause.trace",
-        "--disk",
-        "wd800jb",
-        "--policy",
-        "vanilla",
-        "--train",
-        "0",
-        "--open-loop",
-    ];
-    let of = |policy: &str| place.json(&[&base, &["--spin-down", policy][..]].concat());
+    let base = words("disksim:pause.trace --disk wd800jb --policy vanilla --train 0 --open-loop");
+    let of = |policy: &str| place.json(&[&base[..], &["--spin-down", policy]].concat());
     let (none, five) = (of("none"), of("5"));
     assert_eq!((&none["spin_down"], &five["spin_down"]), (&"none".into(), &"5".into()));
     let run = |json: &Value, key: &str| number(&json["runs"][0][key]);
@@ -368,13 +347,9 @@ fn a_disk_that_stops_its_platters_saves_energy_and_costs_time() {
     let states = five["runs"][0]["state_s"].as_object().unwrap();
     near(states.values().map(number).sum(), run(&five, "span_s"), "time by state");
     // A disk that does not say how says so.
-    let refused =
-        place.run(&["simulate", "disksim:pause.trace", "--disk", "exos-x20", "--spin-down", "5"]);
-    assert_eq!(refused.code, Some(2), "{}", refused.err);
-    assert!(refused.err.contains("power.standby_w"), "{}", refused.err);
-    let typo =
-        place.run(&["simulate", "disksim:pause.trace", "--disk", "wd800jb", "--spin-down", "soon"]);
-    assert!(typo.code == Some(2) && typo.err.contains("adaptive"), "{}", typo.err);
+    let on = |rest: &str| format!("simulate disksim:pause.trace --disk {rest}");
+    place.refuses(&on("exos-x20 --spin-down 5"), &["power.standby_w"]);
+    place.refuses(&on("wd800jb --spin-down soon"), &["adaptive"]);
 }
 
 #[test]
@@ -466,19 +441,9 @@ fn twenty_requests_equal_an_independent_calculation() {
     ];
     let place = Place::new();
     place.file("toy.toml", TOY).file("twenty.trace", disksim(&requests));
-    let ran = place.json(&[
-        "twenty.trace",
-        "--disk",
-        "./toy.toml",
-        "--policy",
-        "vanilla",
-        "--train",
-        "0%",
-        "--cache",
-        "0",
-        "--read-ahead",
-        "0",
-    ]);
+    let base = words("twenty.trace --policy vanilla --train 0 --cache 0 --read-ahead 0 --disk");
+    let on = |disk: &str| place.json(&[&base[..], &[disk]].concat());
+    let ran = on("./toy.toml");
     let run = run_of(&ran, "vanilla");
     let (seek, rotation, transfer) = by_hand(TOY, &requests);
     for (key, ns) in [("seek_s", seek), ("rotation_s", rotation), ("transfer_s", transfer)] {
@@ -495,16 +460,7 @@ fn twenty_requests_equal_an_independent_calculation() {
     assert_eq!((&run["cache_hits"], &run["copy_hits"]), (&0.into(), &0.into()));
     // Not by luck: another disk gives another number.
     place.file("fast.toml", TOY.replace("rpm = 6000", "rpm = 12000"));
-    let fast = place.json(&[
-        "twenty.trace",
-        "--disk",
-        "./fast.toml",
-        "--policy",
-        "vanilla",
-        "--train",
-        "0",
-    ]);
-    assert!(busy(&fast, "vanilla") < busy(&ran, "vanilla"));
+    assert!(busy(&on("./fast.toml"), "vanilla") < busy(&ran, "vanilla"));
 }
 
 #[test]
@@ -514,10 +470,7 @@ fn known_answers_on_real_traces() {
     let p3 = dir.join("P3.lis.zst");
     let json = place.json(&[p3.to_str().unwrap(), "--disk", "wd800jb"]);
     let t = &json["trace"];
-    assert_eq!(
-        (&t["format"], &t["requests"], &t["days"]),
-        (&"lis".into(), &238_578.into(), &34.into())
-    );
+    assert_eq!(json!([t["format"], t["requests"], t["days"]]), json!(["lis", 238_578, 34]));
     assert_eq!((&t["reads"], &t["writes"]), (&238_578.into(), &0.into()));
     // The union of all extents, by a sort and a sum in another language: 372 MiB.
     assert_eq!(t["footprint_bytes"], 390_422_016);
@@ -530,10 +483,7 @@ fn known_answers_on_real_traces() {
     let ajw = dir.join("ajw.1week.srt.xz");
     let json = place.json(&[ajw.to_str().unwrap(), "--disk", "wd800jb", "--open-loop"]);
     let t = &json["trace"];
-    assert_eq!(
-        (&t["format"], &t["requests"], &t["devices"]),
-        (&"srt".into(), &44_519.into(), &2.into())
-    );
+    assert_eq!(json!([t["format"], t["requests"], t["devices"]]), json!(["srt", 44_519, 2]));
     let share = number(&t["reads"]) / number(&t["requests"]);
     assert!((share - 0.29).abs() < 0.005, "{share}");
     let week = number(&t["span_s"]) / 86_400.0;
@@ -551,6 +501,7 @@ fn a_reader_that_goes_away_is_no_fault() {
     for args in [
         &["simulate", "a.trace", "--disk", "wd800jb", "--json", "-"][..],
         &["simulate", "a.trace", "--disk", "wd800jb"],
+        &["convert", "a.trace", "csv:-"],
         &["disk", "show", "wd800jb"],
     ] {
         let ran = place.unread(args);
@@ -620,8 +571,7 @@ fn a_picture_stands_alone() {
     let place = Place::new();
     place.file("a.trace", mixed());
     let policies = ["--policy", "vanilla,borg,adaptive", "--picture", "o.svg"];
-    let ran = place.run(&[&["simulate", "a.trace", "--disk", "wd800jb"], &policies[..]].concat());
-    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    place.ok(&[&["simulate", "a.trace", "--disk", "wd800jb"], &policies[..]].concat());
     let svg = std::fs::read_to_string(place.path("o.svg")).unwrap();
     assert!(svg.contains("<svg xmlns=\"http://www.w3.org/2000/svg\"") && svg.ends_with("</svg>\n"));
     for word in
@@ -689,8 +639,7 @@ fn a_path_is_any_bytes() {
 fn a_device_is_written_to_and_not_replaced() {
     let place = Place::new();
     place.file("a.trace", mixed());
-    let ran = place.run(&["simulate", "a.trace", "--disk", "wd800jb", "--json", "/dev/null"]);
-    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    place.ok(&["simulate", "a.trace", "--disk", "wd800jb", "--json", "/dev/null"]);
     use std::os::unix::fs::FileTypeExt as _;
     assert!(std::fs::metadata("/dev/null").unwrap().file_type().is_char_device());
 }

@@ -7,9 +7,7 @@ const ANEW: &str = "vanilla,borg:planning=anew";
 
 /// What is told of a layout that is made whatever it costs.
 fn told(place: &Place) -> String {
-    let ran = place.run(&["simulate", "a.trace", "--disk", "wd800jb", "--policy", ANEW]);
-    assert_eq!(ran.code, Some(0), "{}", ran.err);
-    ran.out
+    place.ok(&["simulate", "a.trace", "--disk", "wd800jb", "--policy", ANEW])
 }
 
 #[test]

@@ -80,7 +80,7 @@ impl Place {
 
     /// Runs this line of words, which must be refused and leave nothing behind.
     pub(crate) fn refuses(&self, line: &str, words: &[&str]) {
-        let (before, args) = (self.names(), line.split_whitespace().collect::<Vec<_>>());
+        let (before, args) = (self.names(), self::words(line));
         self.run(&args).refused(line, words);
         assert_eq!(self.names(), before, "`{line}` left something behind");
     }
@@ -107,6 +107,21 @@ impl Place {
         let ran = child.wait_with_output().unwrap().into();
         writer.join().unwrap().unwrap();
         ran
+    }
+
+    /// Stops a run by SIGINT once its unfinished output is there: it says so, and leaves nothing.
+    pub(crate) fn stops(&self, args: &[&str]) {
+        let before = self.names();
+        let child = self.command(args).stderr(Stdio::piped()).spawn().unwrap();
+        while self.names() == before {
+            std::thread::yield_now();
+        }
+        let pid = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+        let ran = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&ran.stderr);
+        assert!(ran.status.code() == Some(2) && said.contains("was stopped"), "{said}");
+        assert_eq!(self.names(), before);
     }
 
     /// Standard output of a run that must succeed.
@@ -150,6 +165,11 @@ pub(crate) fn timeless(mut json: Value) -> Value {
         run.as_object_mut().unwrap().remove("requests_per_wall_s").unwrap();
     }
     json
+}
+
+/// The words of a line.
+pub(crate) fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
 }
 
 pub(crate) fn run_of<'a>(json: &'a Value, policy: &str) -> &'a Value {

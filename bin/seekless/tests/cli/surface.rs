@@ -23,9 +23,7 @@ fn an_earlier_verb_answers_with_its_name_today() {
     ] {
         for old in verbs.split(' ') {
             let new = if old == "fs" { command.to_owned() } else { format!("{command} {old}") };
-            let ran = place.run(&[old, "disk.img"]);
-            assert_eq!(ran.code, Some(2), "{old}");
-            assert!(ran.err.contains(&format!("'{new}'")) && ran.out.is_empty(), "{}", ran.err);
+            place.refuses(&format!("{old} disk.img"), &[&format!("'{new}'")]);
             if let Some(words) = new.strip_prefix("seekless ") {
                 let words: Vec<&str> = words.split(' ').chain(["--help"]).collect();
                 assert_eq!(place.run(&words).code, Some(0), "{new}");
@@ -40,10 +38,8 @@ fn an_earlier_policy_answers_with_its_name_today() {
     let place = Place::new();
     for (old, new) in [("judged", "adaptive"), ("oracle", "clairvoyant")] {
         for command in ["simulate", "advise", "serve"] {
-            let ran = place.run(&[command, "absent", "--policy", old]);
-            assert_eq!(ran.code, Some(2), "{command} {old}");
-            let named = ran.err.contains(&format!("--policy {new}"));
-            assert!(named && ran.out.is_empty(), "{command} {old}: {}", ran.err);
+            let new = format!("--policy {new}");
+            place.refuses(&format!("{command} absent --policy {old}"), &[&new]);
         }
     }
 }
@@ -60,7 +56,7 @@ fn the_help_of_serve_fits_two_screens() {
 #[test]
 fn every_policy_of_the_list_is_one_that_simulate_takes() {
     let place = Place::new();
-    let list: Value = serde_json::from_str(&place.run(&["policies", "--json"]).out).unwrap();
+    let list: Value = serde_json::from_str(&place.ok(&["policies", "--json"])).unwrap();
     assert_eq!(list["schema"], "seekless.policies/1");
     let policies = list["policies"].as_array().unwrap();
     assert!(policies.len() > 10, "{list}");
@@ -69,12 +65,11 @@ fn every_policy_of_the_list_is_one_that_simulate_takes() {
         let keys = policy["keys"].as_array().unwrap().iter().map(|k| k.as_str().unwrap());
         let whole = [name].into_iter().chain(keys).collect::<Vec<_>>().join(":");
         // The policy is understood: what fails is the absent trace.
-        let ran = place.run(&["simulate", "absent", "--disk", "wd800jb", "--policy", &whole]);
-        assert_eq!(ran.code, Some(2));
-        assert!(ran.err.contains("absent") && !ran.err.contains("policy"), "{whole}: {}", ran.err);
+        let said = place.fails(&["simulate", "absent", "--disk", "wd800jb", "--policy", &whole]);
+        assert!(said.contains("absent") && !said.contains("policy"), "{whole}: {said}");
     }
-    let ran = place.run(&["policies"]);
-    assert!(ran.out.contains("adaptive") && ran.out.contains("trail"), "{}", ran.out);
+    let out = place.ok(&["policies"]);
+    assert!(out.contains("adaptive") && out.contains("trail"), "{out}");
 }
 
 /// Lines of a folder's Rust files, tests left out, and the longest file.

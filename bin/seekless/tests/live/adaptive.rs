@@ -48,8 +48,7 @@ impl Volume {
     fn format(&self, mode: &str) {
         let mut command = seekless();
         command.args(["volume", "format"]).arg(self.image()).arg("--at").arg(self.path("area"));
-        let output = command.args(["--optimized", "24MiB", "--mode", mode]).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        host::succeeds(command.args(["--optimized", "24MiB", "--mode", mode]));
     }
 
     /// A server, its policy as announced, and a client.

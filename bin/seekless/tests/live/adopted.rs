@@ -149,17 +149,8 @@ fn an_ext4_in_use_is_adopted_trimmed_grown_and_killed() {
         files.create(&root, 500_000);
     }
     run(["sync".as_ref(), "-f".as_ref(), root.as_os_str()]);
-    ours(&[
-        "volume",
-        "replicate",
-        name,
-        "--near",
-        "120MiB",
-        "--file",
-        &file(0),
-        "--file",
-        &file(2),
-    ]);
+    let files_of_two = format!("--file {} --file {}", file(0), file(2));
+    ours(&host::words(&format!("volume replicate {name} --near 120MiB {files_of_two}")));
 
     // Killed, and again before anything is proven.
     for kill in 0..3 {

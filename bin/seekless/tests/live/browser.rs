@@ -4,6 +4,7 @@
 use serde_json::json;
 
 use crate::browsing::{missing, pointing, pointing_down, report, sample, toggling, visit};
+use crate::host::words;
 use crate::need;
 use crate::watching::Watched;
 
@@ -67,19 +68,8 @@ fn the_report_of_advise_opens_anywhere() {
 #[test]
 fn the_live_page_shows_what_happens() {
     need!("browser", missing());
-    let disk = [
-        "--size",
-        "1GiB",
-        "--disk",
-        "wd800jb,speed=20",
-        "--http",
-        "127.0.0.1:0",
-        "--cache",
-        "64KiB",
-        "--policy",
-        "borg",
-    ];
-    let mut watched = Watched::on_tcp(&disk);
+    let disk = "--size 1GiB --disk wd800jb,speed=20 --http 127.0.0.1:0 --cache 64KiB --policy borg";
+    let mut watched = Watched::on_tcp(&words(disk));
     let url = watched.url.clone();
     watched.read_groups(30);
     watched.server.learn();
@@ -102,10 +92,7 @@ fn the_live_page_shows_what_happens() {
     assert_eq!(values["tiles"], 4, "{values:#}");
     assert!(values["verdict"].as_str().unwrap().starts_with("Last "), "{values:#}");
     assert_eq!(values["bars"], json!(["now", "vanilla"]));
-    assert_eq!(
-        (&values["lines"], &values["areas"], &values["lost"]),
-        (&json!(2), &json!(1), &json!(true))
-    );
+    assert_eq!(json!([values["lines"], values["areas"], values["lost"]]), json!([2, 1, true]));
     assert!(values["marks"].as_u64() >= Some(3), "home, copies and moving: {values:#}");
     assert!(values["log"].as_str().unwrap().contains("Made a plan from"), "{values:#}");
     assert!(values["note"].as_str().unwrap().starts_with("Emulated disk wd800jb"));

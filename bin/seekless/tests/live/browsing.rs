@@ -72,8 +72,7 @@ pub(crate) fn report(name: &str, args: &[&str], figures: usize, more: &Value) ->
     let path = dir.path().join("report.html");
     let mut command = host::seekless();
     command.args(args).arg("--report").arg(&path);
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    host::succeeds(&mut command);
     let mut run = json!({
         "overflow": "document.documentElement.scrollWidth",
         "marks": format!("{SHOWN}.map(s => s.querySelectorAll('.series,.fl,.heat').length)"),

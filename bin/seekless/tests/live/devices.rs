@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use crate::host::{self, Kind, Loop, Mount, Server, XFS, attempt, run, seekless, with};
 use crate::need;
+use crate::place::serve;
 
 /// A file with a loop device on it.
 fn disk(dir: &Path, name: &str, mib: u64, options: &[&str]) -> (PathBuf, Loop) {
@@ -235,25 +236,10 @@ fn a_blank_device_holds_its_area_and_is_claimed_for_one() {
         let dir = tempfile::tempdir().unwrap();
         let (file, device) = disk(dir.path(), "disk.img", 64, &[]);
         let device = device.device();
-        does(&[
-            "volume",
-            "format",
-            device,
-            "--at",
-            at,
-            "--optimized",
-            "8MiB",
-            "--mode",
-            "writeback",
-        ]);
-        let socket = format!("unix:{}", dir.path().join("nbd.sock").display());
-        let server = Server::start(
-            dir.path(),
-            Path::new(device),
-            None,
-            &["--nbd", &socket, "--policy", "vanilla"],
-        );
-        let mut client = seekless_serve::client::Client::connect(&socket.parse().unwrap()).unwrap();
+        let area = format!("--at {at} --optimized 8MiB --mode writeback");
+        does(&host::words(&format!("volume format {device} {area}")));
+        let serve = || serve(dir.path(), Path::new(device), &["--policy", "vanilla"]);
+        let (server, mut client) = serve();
         client.write(5 << 20, &[at.len() as u8; 8192]).unwrap();
         client.write_fua(0, &[1; 512]).unwrap();
         // The kernel keeps it for one.
@@ -264,13 +250,7 @@ fn a_blank_device_holds_its_area_and_is_claimed_for_one() {
         server.stop();
         does(&["volume", "check", device, "--data"]);
         assert_eq!(status(&[device])["mode"], "writeback");
-        let server = Server::start(
-            dir.path(),
-            Path::new(device),
-            None,
-            &["--nbd", &socket, "--policy", "vanilla"],
-        );
-        let mut client = seekless_serve::client::Client::connect(&socket.parse().unwrap()).unwrap();
+        let (server, mut client) = serve();
         assert_eq!(client.read(5 << 20, 8192).unwrap(), [at.len() as u8; 8192]);
         drop(client);
         server.stop();
@@ -296,7 +276,6 @@ fn a_blank_device_holds_its_area_and_is_claimed_for_one() {
 fn a_disk_and_an_area_on_devices_belong_together() {
     need!("devices", host::programs(&["losetup", "timeout", "blockdev"]).or_else(host::root));
     let dir = tempfile::tempdir().unwrap();
-    let socket = format!("unix:{}", dir.path().join("nbd.sock").display());
     let (home_file, home) = disk(dir.path(), "home.img", 64, &[]);
     let (area_file, area) = disk(dir.path(), "area.img", 16, &[]);
     let (_, other) = disk(dir.path(), "other.img", 64, &[]);
@@ -308,9 +287,8 @@ fn a_disk_and_an_area_on_devices_belong_together() {
     );
     does(&["volume", "format", home, "--at", area, "--mode", "writeback"]);
     let serve = |home, area| ["serve", home, "--area", area, "--nbd", "unix:x.sock"];
-    let args = ["--area", area, "--nbd", &socket, "--policy", "vanilla"];
-    let server = Server::start(dir.path(), Path::new(home), None, &args);
-    let mut client = seekless_serve::client::Client::connect(&socket.parse().unwrap()).unwrap();
+    let args = ["--area", area, "--policy", "vanilla"];
+    let (server, mut client) = crate::place::serve(dir.path(), Path::new(home), &args);
     client.write(0, &[3; 4096]).unwrap();
     refused(&serve(home, area), &["in use", home]);
     refused(&serve(other, area), &["in use", area]);

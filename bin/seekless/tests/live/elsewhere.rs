@@ -301,12 +301,9 @@ fn a_live_run_names_the_operations_and_the_money_that_it_saves() {
     let (socket, disk) = (dir.path().join("home"), dir.path().join("disk"));
     File::create(&disk).unwrap().set_len(80 << 30).unwrap();
     let _kit = Nbdkit::with(&socket, &disk, &[], &[]);
-    let (uri, front) = (uri_of(&socket), dir.path().join("front"));
-    let listen = format!("unix:{}", front.display());
-    let args = ["--nbd", &listen, "--model", "cloud-hdd-metered", "--area-dir", "."];
-    let args = [&args[..], &["--cache", "16MiB"]].concat();
-    let server = Server::start(dir.path(), &uri, None, &args);
-    let mut client = Client::connect(&Address::Unix(front)).unwrap();
+    let uri = uri_of(&socket);
+    let args = ["--model", "cloud-hdd-metered", "--area-dir", ".", "--cache", "16MiB"];
+    let (server, mut client) = crate::place::serve(dir.path(), &uri, &args);
     let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../sample/desktop.trace.zst");
     let options = OpenOptions { event: Event::Issue, ..OpenOptions::default() };
     let mut reader = Source::new(sample).open(&options).unwrap();

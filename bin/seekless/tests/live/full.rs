@@ -6,11 +6,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use rustix::process::Signal;
-use seekless_serve::Address;
-use seekless_serve::client::Client;
 
-use crate::host::{self, Mount, Numbers, Server, run, status};
+use crate::host::{self, Mount, Numbers, run, status};
 use crate::need;
+use crate::place::serve;
 
 const MIB: usize = 1 << 20;
 
@@ -47,11 +46,7 @@ fn a_full_disk_of_the_area_costs_no_byte_in_any_mode() {
         run([&[crate::PROGRAM][..], &format, &size].concat());
         fill(&small);
         for round in 0..2u64 {
-            let socket = dir.path().join("nbd.sock");
-            let address = format!("unix:{}", socket.display());
-            let args = ["--area", area_name, "--nbd", &address];
-            let mut server = Server::start(dir.path(), &image, None, &args);
-            let mut client = Client::connect(&Address::Unix(socket)).unwrap();
+            let (mut server, mut client) = serve(dir.path(), &image, &["--area", area_name]);
             for at in 0..24 {
                 let new = Numbers::new(100 * round + at).bytes(300 << 10);
                 let from = at as usize * MIB + 4096;
@@ -84,12 +79,9 @@ fn a_temporary_area_without_space_costs_no_byte() {
     let image = dir.path().join("disk.img");
     let mut model = Numbers::new(4).bytes(32 * MIB);
     fs::write(&image, &model).unwrap();
-    let socket = dir.path().join("nbd.sock");
-    let address = format!("unix:{}", socket.display());
-    let disk = ["--disk", "exos-x20,speed=1000", "--cache", "2MiB"];
-    let args = [&["--nbd", &address, "--area-dir", small.to_str().unwrap()][..], &disk].concat();
-    let server = Server::start(dir.path(), &image, None, &args);
-    let mut client = Client::connect(&Address::Unix(socket)).unwrap();
+    let args = ["--disk", "exos-x20,speed=1000", "--cache", "2MiB", "--area-dir"];
+    let args = [&args[..], &[small.to_str().unwrap()]].concat();
+    let (server, mut client) = serve(dir.path(), &image, &args);
     for round in 0..4 {
         for n in 0..400usize {
             let at = (n * 7919 % 500) * (64 << 10);

@@ -3,7 +3,6 @@
 
 mod power_cut;
 
-use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
@@ -60,11 +59,8 @@ impl Mounted {
     }
 
     fn verb(&self, args: &[&str]) -> String {
-        let mut command: Vec<&OsStr> =
-            vec![env!("CARGO_BIN_EXE_seekless").as_ref(), "files".as_ref(), args[0].as_ref()];
-        command.push(self.point.as_os_str());
-        command.extend(args[1..].iter().map(OsStr::new));
-        host::run(command)
+        let verb = ["files", args[0], text(&self.point)];
+        host::run([&[crate::PROGRAM], &verb[..], &args[1..]].concat())
     }
 
     fn state(&self) -> Value {
@@ -155,14 +151,17 @@ impl Place {
 
     /// Both modules agree.
     fn check(&self) -> String {
-        let (dir, store) = (self.dir.as_os_str(), self.store.as_os_str());
-        let program = env!("CARGO_BIN_EXE_seekless").as_ref();
-        host::run([program, "files".as_ref(), "check".as_ref(), dir, "--store".as_ref(), store])
+        let (dir, store) = (text(&self.dir), text(&self.store));
+        host::run([crate::PROGRAM, "files", "check", dir, "--store", store])
     }
 }
 
 fn marker(path: &Path) -> bool {
     rustix::fs::getxattr(path, MARKER, &mut [0; 64]).is_ok()
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
 }
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
@@ -374,7 +373,7 @@ fn where_the_server_can_open_no_more_files_a_listing_is_complete_or_fails() {
     let mounted = place.mount();
     let limit = |files: &str| {
         let (server, files) = (mounted.child.id().to_string(), format!("--nofile={files}:"));
-        host::run(["prlimit".as_ref(), "--pid".as_ref(), OsStr::new(&server), OsStr::new(&files)]);
+        host::run(["prlimit", "--pid", &server, &files]);
     };
     let list = || fs::read_dir(&mounted.point).unwrap();
     let listing = list();
@@ -763,13 +762,8 @@ fn without_room_at_home_a_file_stays_and_nothing_is_lost() {
     for (name, bytes) in NAMES.iter().zip(&contents) {
         assert_eq!(fs::read(mounted.path(name)).unwrap(), *bytes);
     }
-    let refused = host::attempt([
-        env!("CARGO_BIN_EXE_seekless").as_ref(),
-        "files".as_ref(),
-        "unmount".as_ref(),
-        mounted.point.as_os_str(),
-        "--return".as_ref(),
-    ]);
+    let (program, point) = (crate::PROGRAM, text(&mounted.point));
+    let refused = host::attempt([program, "files", "unmount", point, "--return"]);
     let words = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(!refused.status.success() && words.contains("could not be moved back"), "{words}");
     for (name, bytes) in NAMES.iter().zip(&contents) {
@@ -866,17 +860,9 @@ fn what_does_not_belong_together_is_refused() {
     let place = place();
     let (mounted, _) = grouped(&place);
     let attempt = |dir: &Path, store: &Path| {
-        let output = host::attempt([
-            env!("CARGO_BIN_EXE_seekless").as_ref(),
-            "files".as_ref(),
-            "mount".as_ref(),
-            dir.as_os_str(),
-            place.point.as_os_str(),
-            "--store".as_ref(),
-            store.as_os_str(),
-            "--create".as_ref(),
-            "16MiB".as_ref(),
-        ]);
+        let mount = ["files", "mount", text(dir), text(&place.point), "--store", text(store)];
+        let output =
+            host::attempt([&[crate::PROGRAM], &mount[..], &["--create", "16MiB"]].concat());
         assert!(!output.status.success());
         String::from_utf8_lossy(&output.stderr).into_owned()
     };

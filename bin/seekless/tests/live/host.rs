@@ -140,6 +140,12 @@ impl Kind {
     }
 }
 
+/// The words of a line: arguments without spaces.
+#[allow(dead_code, reason = "not every program's tests have such lines")]
+pub(crate) fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
+}
+
 /// Runs a program to its end.
 pub(crate) fn attempt<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Output {
     let mut command = Command::new("timeout");

@@ -21,54 +21,27 @@ use crate::host::{
 use crate::need;
 use crate::workloads::{Blocks, Disk, Files, Fio, Git, Workload};
 
-#[test]
-fn ext4_survives_kills_with_writes_absorbed() {
-    survives(&EXT4, "writeback", World::Plan);
+/// Tests of a file system, of the mode of its volume, and of what moves data.
+macro_rules! survivors {
+    ($(fn $name:ident: $kind:ident, $mode:literal, $world:ident;)*) => {
+        $(#[test]
+        fn $name() {
+            survives(&$kind, $mode, World::$world);
+        })*
+    };
 }
 
-#[test]
-fn ext4_survives_kills_with_writes_passed_on() {
-    survives(&EXT4, "writethrough", World::Plan);
-}
-
-#[test]
-fn xfs_survives_kills_with_writes_absorbed() {
-    survives(&XFS, "writeback", World::Plan);
-}
-
-#[test]
-fn xfs_survives_kills_with_writes_passed_on() {
-    survives(&XFS, "writethrough", World::Plan);
-}
-
-#[test]
-fn btrfs_survives_kills_with_writes_absorbed() {
-    survives(&BTRFS, "writeback", World::Plan);
-}
-
-#[test]
-fn btrfs_survives_kills_with_a_trail_and_writes_passed_on() {
-    survives(&BTRFS, "writethrough", World::Trail);
-}
-
-#[test]
-fn ext4_survives_kills_with_replicas_in_what_it_discards() {
-    survives(&EXT4, "writethrough", World::Replicas);
-}
-
-#[test]
-fn xfs_survives_kills_with_replicas_and_writes_absorbed() {
-    survives(&XFS, "writeback", World::Replicas);
-}
-
-#[test]
-fn ext4_survives_kills_with_a_trail_and_writes_passed_on() {
-    survives(&EXT4, "writethrough", World::Trail);
-}
-
-#[test]
-fn xfs_survives_kills_with_a_trail_and_writes_absorbed() {
-    survives(&XFS, "writeback", World::Trail);
+survivors! {
+    fn ext4_survives_kills_with_writes_absorbed: EXT4, "writeback", Plan;
+    fn ext4_survives_kills_with_writes_passed_on: EXT4, "writethrough", Plan;
+    fn xfs_survives_kills_with_writes_absorbed: XFS, "writeback", Plan;
+    fn xfs_survives_kills_with_writes_passed_on: XFS, "writethrough", Plan;
+    fn btrfs_survives_kills_with_writes_absorbed: BTRFS, "writeback", Plan;
+    fn btrfs_survives_kills_with_a_trail_and_writes_passed_on: BTRFS, "writethrough", Trail;
+    fn ext4_survives_kills_with_replicas_in_what_it_discards: EXT4, "writethrough", Replicas;
+    fn xfs_survives_kills_with_replicas_and_writes_absorbed: XFS, "writeback", Replicas;
+    fn ext4_survives_kills_with_a_trail_and_writes_passed_on: EXT4, "writethrough", Trail;
+    fn xfs_survives_kills_with_a_trail_and_writes_absorbed: XFS, "writeback", Trail;
 }
 
 /// What moves data while the server is killed.

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use seekless_serve::Address;
@@ -70,11 +70,14 @@ impl Place {
     }
 
     pub(crate) fn serve(&self, args: &[&str]) -> (Server, Client) {
-        let socket = self.path("nbd.sock");
-        let address = format!("unix:{}", socket.display());
-        let all = [args, &["--nbd", &address]].concat();
-        let server = Server::start(self.dir.path(), &self.path("disk.img"), None, &all);
-        let client = Client::connect(&Address::Unix(socket)).unwrap();
-        (server, client)
+        serve(self.dir.path(), &self.path("disk.img"), args)
     }
+}
+
+/// A server of a backing at a socket in a folder, and its client.
+pub(crate) fn serve(dir: &Path, backing: &Path, args: &[&str]) -> (Server, Client) {
+    let socket = dir.join("nbd.sock");
+    let address = format!("unix:{}", socket.display());
+    let server = Server::start(dir, backing, None, &[args, &["--nbd", &address]].concat());
+    (server, Client::connect(&Address::Unix(socket)).unwrap())
 }

@@ -468,17 +468,10 @@ fn advice_on_a_device_records_it_first() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let source = format!("if={}", disk.device());
+    let reads = "of=/dev/null bs=4k count=50 iflag=direct status=none";
+    let line = format!("dd if={} {reads}", disk.device());
     while child.try_wait().unwrap().is_none() {
-        attempt([
-            "dd",
-            &source,
-            "of=/dev/null",
-            "bs=4k",
-            "count=50",
-            "iflag=direct",
-            "status=none",
-        ]);
+        attempt(host::words(&line));
     }
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);

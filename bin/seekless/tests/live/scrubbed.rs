@@ -6,11 +6,10 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use seekless_serve::Address;
-use seekless_serve::client::Client;
 use serde_json::Value;
 
-use crate::host::{Numbers, Server, seekless, status};
+use crate::host::{Numbers, seekless, status, succeeds};
+use crate::place::serve;
 
 /// Asks for the scrub's results until they fit.
 fn scrub_that(image: &Path, area: &str, fits: impl Fn(&Value) -> bool) -> Value {
@@ -29,18 +28,15 @@ fn scrub_that(image: &Path, area: &str, fits: impl Fn(&Value) -> bool) -> Value 
 fn a_damaged_only_copy_is_found_by_itself_and_said() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name);
-    let (image, area, socket) = (path("disk.img"), path("disk.area"), path("nbd.sock"));
+    let (image, area) = (path("disk.img"), path("disk.area"));
     File::create(&image).unwrap().set_len(32 << 20).unwrap();
     let area_name = area.to_str().unwrap();
     let format = ["--optimized", "16MiB", "--mode", "writeback", "--at", area_name];
-    let made = seekless().args(["volume", "format"]).arg(&image).args(format).output().unwrap();
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    let nbd = format!("unix:{}", socket.display());
+    succeeds(seekless().args(["volume", "format"]).arg(&image).args(format));
     // RAM would still answer.
     let without = ["--policy", "vanilla", "--cache", "0"];
-    let args = [&["--area", area_name, "--nbd", &nbd, "--scrub", "2s"][..], &without].concat();
-    let server = Server::start(dir.path(), &image, None, &args);
-    let mut client = Client::connect(&Address::Unix(socket)).unwrap();
+    let args = [&["--area", area_name, "--scrub", "2s"][..], &without].concat();
+    let (server, mut client) = serve(dir.path(), &image, &args);
     let new = Numbers::new(4).bytes(64 << 10);
     client.write(1 << 20, &new).unwrap();
     client.flush().unwrap();

@@ -9,18 +9,8 @@ use crate::PROGRAM;
 use crate::host;
 
 /// The steps of guest/steps.sh.
-const STEPS: [&str; 10] = [
-    "start",
-    "limits",
-    "verify",
-    "zeroes",
-    "ext4",
-    "xfs",
-    "refuses_to_end",
-    "ends",
-    "survives_kills",
-    "write_back_gives_errors",
-];
+const STEPS: &str = "start limits verify zeroes ext4 xfs refuses_to_end ends \
+    survives_kills write_back_gives_errors";
 
 fn missing() -> Option<String> {
     let tools = ["qemu-system-x86_64", "busybox", "cpio", "fio", "mkfs.ext4", "mkfs.xfs", "ldd"];
@@ -55,5 +45,5 @@ pub(crate) fn in_guest(what: &str, script: &str, steps: &[&str]) {
 
 #[test]
 fn a_block_device_outlives_its_server_and_is_a_disk_to_everybody() {
-    in_guest("a block device of the kernel", "steps.sh", &STEPS);
+    in_guest("a block device of the kernel", "steps.sh", &host::words(STEPS));
 }

@@ -7,12 +7,12 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use seekless_serve::Address;
 use seekless_serve::client::Client;
 use serde_json::Value;
 
 use crate::host::{self, Loop, Numbers, Server, run, status};
 use crate::need;
+use crate::place::serve;
 
 const MIB: usize = 1 << 20;
 
@@ -44,16 +44,8 @@ impl Unplugged {
         let device = Loop::attach(&file, &["--direct-io=on"]);
         let area = device.device();
         let image = path("disk.img");
-        run([
-            crate::PROGRAM,
-            "volume",
-            "format",
-            image.to_str().unwrap(),
-            "--at",
-            area,
-            "--mode",
-            mode,
-        ]);
+        let format = ["volume", "format", image.to_str().unwrap(), "--at", area, "--mode", mode];
+        run([&[crate::PROGRAM], &format[..]].concat());
         Self { dir, stick: Some(server), device: Some(device), before }
     }
 
@@ -62,14 +54,10 @@ impl Unplugged {
     }
 
     fn serve(&self) -> (Server, Client) {
-        let socket = self.dir.path().join("nbd.sock");
-        let address = format!("unix:{}", socket.display());
         let area = self.device.as_ref().unwrap().device();
-        let args = ["--area", area, "--nbd", &address, "--policy", "borg:min-weight=1"];
         // No RAM: reads show what the devices have.
-        let args = [&args[..], &["--cache", "0"]].concat();
-        let server = Server::start(self.dir.path(), &self.image(), None, &args);
-        (server, Client::connect(&Address::Unix(socket)).unwrap())
+        let args = ["--area", area, "--policy", "borg:min-weight=1", "--cache", "0"];
+        serve(self.dir.path(), &self.image(), &args)
     }
 
     fn unplug(&mut self) {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-use crate::host::{Numbers, attempt, run};
+use crate::host::{Numbers, attempt, run, words};
 
 /// Something that goes on until its disk is gone.
 pub(crate) trait Workload: Send {
@@ -327,21 +327,10 @@ impl Workload for Fio {
     fn step(&mut self) -> io::Result<()> {
         let (file, seed) =
             (format!("--filename={}", self.path.display()), SEED.fetch_add(1, SeqCst));
-        let output = attempt([
-            "fio",
-            "--name=verify",
-            &file,
-            "--size=4m",
-            "--rw=randwrite",
-            "--bsrange=512-32k",
-            "--direct=1",
-            "--fsync=16",
-            "--verify=crc32c",
-            "--verify_fatal=1",
-            "--verify_state_save=0",
-            "--verify_backlog=64",
-            &format!("--randseed={seed}"),
-        ]);
+        let what = "--size=4m --rw=randwrite --bsrange=512-32k --direct=1 --fsync=16";
+        let checks = "--verify=crc32c --verify_fatal=1 --verify_state_save=0 --verify_backlog=64";
+        let line = format!("fio --name=verify {file} {what} {checks} --randseed={seed}");
+        let output = attempt(words(&line));
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let said = text(&output.stdout) + &text(&output.stderr);
         for bad in ["verify: bad", "verify failed", "crc32c: verify"] {

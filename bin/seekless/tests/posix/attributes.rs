@@ -190,30 +190,15 @@ fn bits_are_cleared(c: &mut Case<'_>) {
     after("the owner's write", &|p| ALICE.does(|| write(p)), 0o777);
     after("root's write", &write, 0o6777);
     after("another's truncation", &|p| BOB.does(|| sys::truncate(p, 3)), 0o777);
-    after(
-        "another's O_TRUNC",
-        &|p| BOB.does(|| open(p, OFlags::WRONLY | OFlags::TRUNC, 0)).map(|_| ()),
-        0o777,
-    );
-    after(
-        "another's fallocate",
-        &|p| {
-            BOB.does(|| {
-                rustix::fs::fallocate(
-                    open(p, OFlags::WRONLY, 0)?,
-                    rustix::fs::FallocateFlags::empty(),
-                    0,
-                    99,
-                )
-            })
-        },
-        0o777,
-    );
-    after(
-        "the owner's chown",
-        &|p| ALICE.does(|| own(p, None, Some(65_533), AtFlags::empty())),
-        0o777,
-    );
+    let cut = |p: &Path| open(p, OFlags::WRONLY | OFlags::TRUNC, 0).map(|_| ());
+    after("another's O_TRUNC", &|p| BOB.does(|| cut(p)), 0o777);
+    let allocate = |p: &Path| -> Result<(), Errno> {
+        let file = open(p, OFlags::WRONLY, 0)?;
+        rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, 99)
+    };
+    after("another's fallocate", &|p| BOB.does(|| allocate(p)), 0o777);
+    let give = |p: &Path| own(p, None, Some(65_533), AtFlags::empty());
+    after("the owner's chown", &|p| ALICE.does(|| give(p)), 0o777);
     after("root's chown", &|p| own(p, Some(65_532), None, AtFlags::empty()), 0o777);
     after("the owner's chmod", &|p| ALICE.does(|| rustix::fs::chmod(p, mode(0o6755))), 0o6755);
     c.ok("chmod", chmod(&file, 0o2644));
@@ -311,16 +296,11 @@ fn when_times_move(c: &mut Case<'_>) {
         let moved = (after.mtime > before.mtime, after.ctime > before.ctime);
         c.is(&format!("mtime and ctime move by {what}"), moved, wanted);
     };
-    moves(
-        "a write",
-        &|p| rustix::io::pwrite(open(p, OFlags::WRONLY, 0)?, b"S", 0).map(|_| ()),
-        (true, true),
-    );
-    moves(
-        "a write of nothing",
-        &|p| rustix::io::pwrite(open(p, OFlags::WRONLY, 0)?, b"", 0).map(|_| ()),
-        (false, false),
-    );
+    let write = |p: &Path, bytes: &[u8]| -> Result<(), Errno> {
+        rustix::io::pwrite(open(p, OFlags::WRONLY, 0)?, bytes, 0).map(|_| ())
+    };
+    moves("a write", &|p| write(p, b"S"), (true, true));
+    moves("a write of nothing", &|p| write(p, b""), (false, false));
     moves(
         "a read",
         &|p| rustix::io::pread(open(p, OFlags::RDONLY, 0)?, &mut [0; 4], 0).map(|_| ()),
@@ -333,12 +313,10 @@ fn when_times_move(c: &mut Case<'_>) {
         &|p| rustix::fs::ftruncate(open(p, OFlags::WRONLY, 0)?, 5),
         (true, true),
     );
-    moves("O_TRUNC", &|p| open(p, OFlags::WRONLY | OFlags::TRUNC, 0).map(|_| ()), (true, true));
-    moves(
-        "O_TRUNC of an empty one",
-        &|p| open(p, OFlags::WRONLY | OFlags::TRUNC, 0).map(|_| ()),
-        (true, true),
-    );
+    for what in ["O_TRUNC", "O_TRUNC of an empty one"] {
+        let cut = |p: &Path| open(p, OFlags::WRONLY | OFlags::TRUNC, 0).map(|_| ());
+        moves(what, &cut, (true, true));
+    }
     moves("chmod", &|p| rustix::fs::chmod(p, mode(0o600)), (false, true));
     moves("link", &|p| link(p, p.with_extension("2")), (false, true));
     moves("unlink of another name", &|p| rustix::fs::unlink(p.with_extension("2")), (false, true));

@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::fs::{FallocateFlags, XattrFlags, fallocate};
 use rustix::process::{Pid, Signal, kill_process};
@@ -95,12 +95,7 @@ impl Ground {
 
     /// What is missing for a mount.
     pub(crate) fn missing() -> Option<String> {
-        let verb = seekless().args(["files", "mount", "--help"]).output();
-        let there = verb.is_ok_and(|o| o.status.success());
-        (!there)
-            .then(|| "this build has no `fs mount`".to_owned())
-            .or_else(host::root)
-            .or_else(host::fuse)
+        host::root().or_else(host::fuse)
     }
 
     pub(crate) fn mounted(args: &[&str]) -> Self {
@@ -159,11 +154,9 @@ impl Ground {
 
     /// How the mount stands: `seekless files status`.
     pub(crate) fn state(&self) -> Value {
-        let output =
-            seekless().args(["files", "status", "--json"]).arg(self.root()).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{said}");
-        serde_json::from_slice(&output.stdout).unwrap()
+        let mut status = seekless();
+        status.args(["files", "status", "--json"]).arg(self.root());
+        serde_json::from_str(&host::succeeds(&mut status)).unwrap()
     }
 
     /// kill -9. Who uses the mount gets errors from now on.
@@ -181,35 +174,22 @@ impl Ground {
 
     /// Brings every file home and unmounts.
     pub(crate) fn bring_home(&mut self) {
-        host::run([
-            env!("CARGO_BIN_EXE_seekless").as_ref(),
-            "files".as_ref(),
-            "unmount".as_ref(),
-            "--return".as_ref(),
-            self.point().as_os_str(),
-        ]);
+        host::run([crate::PROGRAM, "files", "unmount", "--return", text(&self.point())]);
         let status = self.mount.take().unwrap().wait().unwrap();
         assert!(status.success(), "it ended with {status}");
     }
 
     /// Stops it, which must end well.
     pub(crate) fn stop(&mut self) {
-        let mut child = self.mount.take().unwrap();
-        kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
-        let start = Instant::now();
-        let status = loop {
-            match child.try_wait().unwrap() {
-                None if start.elapsed() < Duration::from_secs(60) => {
-                    std::thread::sleep(Duration::from_millis(10));
-                }
-                None => {
-                    let _ = child.kill();
-                    panic!("it does not stop");
-                }
-                Some(status) => break status,
-            }
-        };
-        assert!(status.success(), "it ended with {status}");
+        let child = self.mount.as_mut().unwrap();
+        kill_process(Pid::from_child(child), Signal::TERM).unwrap();
+        let mut status = None;
+        host::until("the end of the mount", 60, || {
+            status = child.try_wait().unwrap();
+            status.is_some()
+        });
+        self.mount = None;
+        assert!(status.is_some_and(|s| s.success()), "it ended with {status:?}");
         assert!(!host::is_mounted(&self.point()), "the mount is left");
     }
 

@@ -17,6 +17,7 @@ use seekless_sim::{Measured, Replay, SimConfig, SimError, Simulation, shape_of};
 use seekless_trace::{OpenOptions, Source};
 use serde::Serialize;
 
+use crate::reproduction::sum_of_runs;
 use seekless_compare::{StudyError, in_parallel};
 
 /// Requests served and learned from at a time.
@@ -101,24 +102,11 @@ impl BorgPhase {
 
     /// The sum of several phases; the response time is the mean over all requests.
     pub(super) fn sum(phases: &[Self]) -> Self {
-        let mut all = phases.iter().fold(Self::default(), |a, b| Self {
-            requests: a.requests + b.requests,
-            sectors: a.sectors + b.sectors,
-            busy_s: a.busy_s + b.busy_s,
-            background_s: a.background_s + b.background_s,
-            device_ios: a.device_ios + b.device_ios,
-            nonsequential: a.nonsequential + b.nonsequential,
-            seek_sectors: a.seek_sectors + b.seek_sectors,
-            copy_hits: a.copy_hits + b.copy_hits,
-            absorbed: a.absorbed + b.absorbed,
-            in_place: a.in_place + b.in_place,
-            unmapped_bytes: a.unmapped_bytes + b.unmapped_bytes,
-            unmapped_once_bytes: a.unmapped_once_bytes + b.unmapped_once_bytes,
-            destaged_bytes: a.destaged_bytes + b.destaged_bytes,
-            response_ms: a.response_ms + b.response_ms * b.requests as f64,
-        });
-        all.response_ms /= all.requests.max(1) as f64;
-        all
+        sum_of_runs!(
+            phases,
+            requests sectors busy_s background_s device_ios nonsequential seek_sectors copy_hits
+            absorbed in_place unmapped_bytes unmapped_once_bytes destaged_bytes
+        )
     }
 
     /// "# Seeks / # BlocksRead" (FAST'09, 6), blocks of 512 bytes.

@@ -2,6 +2,7 @@
 //! of each run, and the cost of replication during and after the run. Replication learns from
 //! earlier runs and from the present run's reads as they arrive: it knows nothing in advance.
 
+use crate::reproduction::sum_of_runs;
 use crate::synth::Paced;
 use seekless_block::{Bytes, Duration, Extent, Lba, Op, Request, Sectors, SimTime};
 use seekless_disk::{Device, DeviceSpec, DiskSpec, Scheduler, SpinDown};
@@ -139,24 +140,11 @@ impl Fs2Run {
 
     /// The sum of several runs; the response time is the mean over all requests.
     pub(super) fn sum(runs: &[Self]) -> Self {
-        let mut all = runs.iter().fold(Self::default(), |a, b| Self {
-            requests: a.requests + b.requests,
-            device_ios: a.device_ios + b.device_ios,
-            copy_reads: a.copy_reads + b.copy_reads,
-            seek_s: a.seek_s + b.seek_s,
-            rotation_s: a.rotation_s + b.rotation_s,
-            transfer_s: a.transfer_s + b.transfer_s,
-            access_j: a.access_j + b.access_j,
-            joules: a.joules + b.joules,
-            span_s: a.span_s + b.span_s,
-            response_ms: a.response_ms + b.response_ms * b.requests as f64,
-            replicating_s: a.replicating_s + b.replicating_s,
-            after_s: a.after_s + b.after_s,
-            replica_bytes: a.replica_bytes + b.replica_bytes,
-            standing_bytes: b.standing_bytes,
-        });
-        all.response_ms /= all.requests.max(1) as f64;
-        all
+        sum_of_runs!(
+            runs,
+            requests device_ios copy_reads seek_s rotation_s transfer_s access_j joules span_s
+            replicating_s after_s replica_bytes; last standing_bytes
+        )
     }
 }
 

@@ -52,10 +52,9 @@ fn import_fails(place: &Place) -> String {
     place.fails(&[&IMPORT[..], &["-o", "o"]].concat())
 }
 
-/// The entry of the small drive, as `small.toml`.
-fn imported(place: &Place) -> String {
+/// Makes the entry of the small drive, `small.toml`.
+fn imported(place: &Place) {
     place.ok(&[&IMPORT[..], &["-o", "small.toml"]].concat());
-    fs::read_to_string(place.path("small.toml")).unwrap()
 }
 
 #[test]
@@ -67,16 +66,18 @@ fn a_small_drive_by_hand() {
     // come by.
     place.file("t", "R Miss 0 1 10000 4900\nR Miss 0 1 10000 0\n");
     let v = place.told(&["disk", "validate", "--disk", "small.toml", "t"]);
+    let keys: Vec<&str> = v.as_object().unwrap().keys().map(String::as_str).collect();
+    let demerit = ["demerit_ms", "demerit_share", "disk", "measured_ms_mean"];
+    assert_eq!(keys, [&demerit[..], &["model_ms_mean", "requests", "schema"]].concat());
+    assert_eq!(v["schema"], "seekless.disk-validate/1");
     assert_eq!((&v["requests"], &v["disk"]), (&2.into(), &"small".into()));
     let shown = place.ok(&["disk", "show", "small.toml"]);
     assert!(shown.contains("rpm = 6000"), "{shown}");
     // As JSON in place of the entry.
     let v = place.told(&IMPORT);
     assert_eq!(v["schema"], "seekless.disk-import/1");
-    assert_eq!(
-        (&v["disk"]["mechanics"]["rpm"], &v["disk"]["capacity_sectors"]),
-        (&6000.0.into(), &20_000.into())
-    );
+    assert_eq!(v["disk"]["mechanics"]["rpm"], 6000.0);
+    assert_eq!(v["disk"]["capacity_sectors"], 20_000);
 }
 
 #[test]
@@ -114,38 +115,6 @@ fn faulty_descriptions_name_file_line_and_field() {
 }
 
 #[test]
-fn descriptions_cut_anywhere_are_refused_or_read() {
-    let place = place();
-    for end in (0..MODEL.len()).step_by(61) {
-        place.file("small.model", &MODEL[..end]);
-        assert!(import_fails(&place).contains("small.model"), "{end}");
-    }
-}
-
-#[test]
-fn faulty_entries_name_file_line_field_and_range() {
-    let place = place();
-    let good = imported(&place);
-    for (from, to, said) in [
-        ("rpm = 6000.0", "rpm = 6.0", "mechanics.rpm: 6 is out of range; allowed: 60 to 30000"),
-        ("heads = 2", "heads = 0", "geometry.heads: 0 is out of range; allowed: 1 to 256"),
-        ("heads = 2", "heads = \"two\"", "geometry.heads"),
-        ("heads = 2", "heads = 2\nhands = 3", "hands"),
-        ("rpm = 6000.0\n", "", "rpm"),
-        ("[mechanics]", "[mechanics", "TOML"),
-    ] {
-        let bad = good.replace(from, to);
-        assert_ne!(bad, good, "{from}");
-        place.file("bad.toml", &bad);
-        let error = place.fails(&["disk", "show", "bad.toml"]);
-        assert!(error.contains(said) && error.contains("bad.toml:"), "{to}: {error}");
-        if let Some(line) = bad.lines().position(|l| !to.is_empty() && l == to) {
-            assert!(error.contains(&format!("bad.toml:{}", line + 1)), "{to}: {error}");
-        }
-    }
-}
-
-#[test]
 fn faulty_measured_requests_are_refused() {
     let place = place();
     imported(&place);
@@ -159,6 +128,4 @@ fn faulty_measured_requests_are_refused() {
     let past = fails_with("R Hit 18446744073709551615 2 9 9\n");
     assert!(past.contains("passes the end"), "{past}");
     assert!(fails_with("").contains("holds no request"));
-    assert!(place.fails(&["disk", "validate", "nowhere"]).contains("--disk"));
-    assert!(place.fails(&["disk", "validate", "--disk", "nodisk", "t"]).contains("wd800jb"));
 }

@@ -3,4 +3,3 @@
 
 mod faults;
 mod fit;
-mod validate;
