@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the adaptive policy brings, and where it loses: all simulated tables of docs/believing/adaptive-results.md and adaptive-trials.md, in Markdown.
+"""What the adaptive policy brings, and where it loses: all simulated tables of docs/believing/adaptive-results.md, in Markdown.
 
     benches/policy/run.py [TABLE...] [--shared DIR] [--starts 0,10,100,1000] [--ram 16,32,64,128,256]
 

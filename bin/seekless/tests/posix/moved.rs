@@ -59,7 +59,7 @@ fn what_clients_see_of_a_file_does_not_change_when_it_moves() {
     let before = seen(&file);
     until_grouped(&ground, Some(&file), |files| files == 1);
     let (mut now, names) = seen(&file);
-    // The one thing that shows: the marker is set on the inode. docs/believing/groups.md says so.
+    // The one thing that shows: the marker is set on the inode. docs/using/files.md says so.
     assert!(now.ctime >= before.0.ctime);
     now.ctime = before.0.ctime;
     assert_eq!((now, names), before);

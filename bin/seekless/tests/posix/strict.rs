@@ -1,7 +1,7 @@
 //! Random operations on names, open descriptors, mappings, locks, watches, ACLs and directory streams,
 //! also by clients who are not root. Each is asked of a plain directory and of the mount: each answer
 //! must be the same, and so must the tree that is left. Where the two cannot be alike for a reason
-//! that docs/believing/groups.md gives, the operation says so below. SEEKLESS_STRICT=N: N operations;
+//! that docs/using/files.md gives, the operation says so below. SEEKLESS_STRICT=N: N operations;
 //! SEEKLESS_SEED repeats a run.
 
 use std::collections::BTreeMap;
@@ -419,7 +419,7 @@ impl Side {
                 Ok(sum(&all[..n]))
             }
             // Its times are set at once: when they move is not the same, and
-            // docs/believing/groups.md says so.
+            // docs/using/files.md says so.
             26 => match &self.map {
                 Some((map, len, mapped, true)) => {
                     let len = (*len).min(rustix::fs::fstat(mapped)?.st_size as usize);

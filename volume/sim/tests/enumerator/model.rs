@@ -123,8 +123,8 @@ impl Model {
     /// A device of `sectors` whose content is [`INITIAL`].
     pub(crate) fn new(sectors: u64) -> Self {
         let (lax, unreadable, wavers) = (Vec::new(), Vec::new(), false);
-        let (sectors, reads, step, forgot, names) = (Vec::new(), 0, 0, 0, 0);
-        let mut model = Self { sectors, lax, unreadable, wavers, reads, step, forgot, names };
+        let (versions, reads, step, forgot, names) = (Vec::new(), 0, 0, 0, 0);
+        let mut model = Self { sectors: versions, lax, unreadable, wavers, reads, step, forgot, names };
         model.resize(sectors);
         model
     }
