@@ -369,13 +369,9 @@ impl Model {
         while let Some(at) = self.drive.next_event() {
             self.now = self.now.max(at);
             while let Some(done) = self.drive.poll(self.now) {
-                let a = &done.access;
-                self.busy.overhead += a.overhead;
-                self.busy.seek += a.seek;
-                self.busy.rotation += a.rotation;
-                self.busy.transfer += a.transfer;
+                self.busy.add(&done.access);
                 if io.background {
-                    self.moving_s += a.total().as_secs_f64();
+                    self.moving_s += done.access.total().as_secs_f64();
                 }
             }
         }

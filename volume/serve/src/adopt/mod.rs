@@ -15,7 +15,6 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use seekless_block::{Bytes, PAGE_BYTES, SECTOR_BYTES};
-use seekless_engine::Mode;
 use seekless_host::mounts::mounts;
 use seekless_host::{HostError, Opened, is_in_memory, quoted, signature};
 
@@ -326,13 +325,9 @@ impl Adoption {
     fn steps(&self) -> Result<Remaining, AdoptError> {
         let Record { backing, area, .. } = &self.record;
         let options = MakeOptions {
-            at: AreaPlacement::Beside(area.clone()),
             size: self.size,
             write_buffer_percent: WRITE_BUFFER_PERCENT,
-            replicas: None,
-            mode: Mode::WriteThrough,
-            grid: None,
-            force: false,
+            ..MakeOptions::new(AreaPlacement::Beside(area.clone()))
         };
         area::make(backing, &options)?;
         self.record.area_is_made(&self.systemd.root).inspect_err(|_| {
