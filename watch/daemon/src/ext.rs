@@ -217,7 +217,6 @@ pub(crate) fn number32(bytes: &[u8], at: usize) -> Option<u32> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests fail by panic")]
 mod tests {
     use std::process::Command;
 

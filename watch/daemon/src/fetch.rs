@@ -397,7 +397,6 @@ pub(crate) fn is_there(device: &Device, order: &Order) -> bool {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests fail by panic")]
 mod tests {
     use seekless_jobs::Pages;
 

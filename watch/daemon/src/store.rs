@@ -132,7 +132,6 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests fail by panic")]
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 

@@ -200,7 +200,6 @@ pub fn check(bytes: &[u8]) {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests fail by panic")]
 mod tests {
     use proptest::prelude::*;
     use seekless_block::{Op, Request, SimTime, StreamId};
