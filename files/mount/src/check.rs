@@ -43,7 +43,6 @@ pub struct Checked {
 
 impl Checked {
     /// True if every file has its bytes in exactly one of the two.
-    #[must_use]
     pub const fn is_sound(&self) -> bool {
         self.damaged.is_empty() && self.lost.is_empty() && self.written.is_empty()
     }

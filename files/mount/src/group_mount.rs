@@ -245,13 +245,11 @@ impl GroupMount {
     }
 
     /// The status of the mount.
-    #[must_use]
     pub fn status(&self) -> MountStatus {
         control::status_of(&self.mounted)
     }
 
     /// The mount point.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.point
     }

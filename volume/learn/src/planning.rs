@@ -17,7 +17,6 @@ pub enum Planning {
 named!(Planning: Revise = "revise", Anew = "anew");
 
 /// The plan that follows `old`, from what `graph` remembers.
-#[must_use]
 pub fn next_plan(old: &Plan, graph: &AccessGraph, config: &PlanConfig) -> Plan {
     match config.planning {
         Planning::Revise => revise(old, graph, config),

@@ -111,7 +111,6 @@ pub enum StandIn {
 
 impl StandIn {
     /// For a file or block device, from what the kernel says of its disk.
-    #[must_use]
     pub fn of(backing: &Path) -> Self {
         if identity::rotates(backing) == Some(false) { Self::Flash } else { Self::Rotating }
     }

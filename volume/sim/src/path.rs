@@ -64,13 +64,11 @@ impl HeadPath {
     }
 
     /// The kept points, in order of time.
-    #[must_use]
     pub fn points(&self) -> &[Point] {
         &self.points
     }
 
     /// One in how many device I/Os was kept.
-    #[must_use]
     pub const fn stride(&self) -> u64 {
         self.stride
     }

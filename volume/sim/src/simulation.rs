@@ -210,19 +210,16 @@ impl Simulation {
     }
 
     /// The current time.
-    #[must_use]
     pub const fn now(&self) -> SimTime {
         self.now
     }
 
     /// Whether requested replicas are not yet written.
-    #[must_use]
     pub fn is_replicating(&self) -> bool {
         self.engine.is_replicating()
     }
 
     /// The engine.
-    #[must_use]
     pub const fn engine(&self) -> &Engine {
         &self.engine
     }
@@ -279,19 +276,16 @@ impl Simulation {
     }
 
     /// The usable copies.
-    #[must_use]
     pub fn standing(&self) -> Plan {
         self.engine.standing()
     }
 
     /// The work of the engine so far.
-    #[must_use]
     pub fn stats(&self) -> Stats {
         self.engine.stats()
     }
 
     /// Whether data is being moved.
-    #[must_use]
     pub fn is_moving(&self) -> bool {
         self.engine.progress().is_some()
     }
@@ -341,32 +335,27 @@ impl Simulation {
     }
 
     /// The capacity for clients.
-    #[must_use]
     pub const fn capacity(&self) -> Sectors {
         self.config.engine.capacity
     }
 
     /// The capacity for a plan: the area without the engine's metadata and log.
-    #[must_use]
     pub const fn room(&self) -> Sectors {
         self.engine.room()
     }
 
     /// Time and energy by state so far, with installing and background work.
-    #[must_use]
     pub fn usage(&self) -> Usage {
         self.drive.usage(self.now)
     }
 
     /// Operations so far, as a provider counts them, and what they cost beside their time.
-    #[must_use]
     pub fn operations(&self) -> (Operations, Toll) {
         (self.drive.operations().unwrap_or_default(), self.config.engine.toll)
     }
 
     /// The measurements so far. The span, the engine's counts and everything by state come only at
     /// the end.
-    #[must_use]
     pub const fn so_far(&self) -> &Measured {
         &self.measured
     }

@@ -253,7 +253,6 @@ fn check_free(
 
 impl Adoption {
     /// The steps to come, in five lines; in a sixth, the files that another system lacks.
-    #[must_use]
     pub fn explain(&self) -> String {
         let Record { name, backing, area, mount, fstab, .. } = &self.record;
         let backing = backing.display();
@@ -287,7 +286,6 @@ impl Adoption {
     }
 
     /// Each file with its text, and each command, for a reader.
-    #[must_use]
     pub fn details(&self) -> String {
         let mut text = String::new();
         for (path, content) in &self.texts {

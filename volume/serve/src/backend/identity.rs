@@ -89,7 +89,6 @@ fn disk_of(path: &Path) -> Option<PathBuf> {
 }
 
 /// Whether two files or block devices lie on one disk, as far as the kernel says.
-#[must_use]
 pub fn on_one_disk(one: &Path, other: &Path) -> bool {
     disk_of(one).is_some_and(|disk| disk_of(other) == Some(disk))
 }
