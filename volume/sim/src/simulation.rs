@@ -181,7 +181,7 @@ impl Simulation {
 
     /// Lets time pass until all requested replicas are written or refused.
     pub fn settle_replicas(&mut self) -> Result<(), SimError> {
-        self.step_while(|s| s.is_replicating() && s.next_event().is_some())
+        self.step_while(|s| s.engine.is_replicating() && s.next_event().is_some())
     }
 
     /// Lets time pass until the engine has no work of its own.
@@ -212,11 +212,6 @@ impl Simulation {
     /// The current time.
     pub const fn now(&self) -> SimTime {
         self.now
-    }
-
-    /// Whether requested replicas are not yet written.
-    pub fn is_replicating(&self) -> bool {
-        self.engine.is_replicating()
     }
 
     /// The engine.
@@ -275,19 +270,9 @@ impl Simulation {
         self.feed(Input::Bypass(on));
     }
 
-    /// The usable copies.
-    pub fn standing(&self) -> Plan {
-        self.engine.standing()
-    }
-
     /// The work of the engine so far.
     pub fn stats(&self) -> Stats {
         self.engine.stats()
-    }
-
-    /// Whether data is being moved.
-    pub fn is_moving(&self) -> bool {
-        self.engine.progress().is_some()
     }
 
     /// Sends one more request, at its time.

@@ -258,7 +258,7 @@ fn bypassed_copies_are_kept_and_kept_equal_to_their_homes() {
     let copy = |home, place| Copy { home: Extent::new(home, 8), place: Lba(place) };
     let plan = Plan { copies: vec![copy(104, 0), copy(50_000, 8)] };
     sim.install(plan.clone()).unwrap();
-    assert_eq!(sim.standing(), plan);
+    assert_eq!(sim.engine().standing(), plan);
     sim.bypass(true);
     sim.offer(&read(0, 104, 8)).unwrap();
     let write = Request::new(SimTime(0), Op::Write, Extent::new(50_000, 4));
@@ -268,7 +268,7 @@ fn bypassed_copies_are_kept_and_kept_equal_to_their_homes() {
     sim.offer(&read(0, 50_000, 8)).unwrap();
     let m = sim.lap().unwrap();
     assert_eq!((m.engine.home_reads, m.engine.copy_reads), (2, 1));
-    assert_eq!(sim.standing(), Plan { copies: vec![copy(104, 0)] });
+    assert_eq!(sim.engine().standing(), Plan { copies: vec![copy(104, 0)] });
 }
 
 /// Places of 4 KiB, scattered over 20 GB.
