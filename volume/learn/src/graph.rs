@@ -286,11 +286,6 @@ impl AccessGraph {
         })
     }
 
-    /// Sectors in vertices.
-    pub fn footprint(&self) -> Sectors {
-        Sectors(self.nodes.values().map(|n| n.len).sum())
-    }
-
     /// Splits the vertex around `at`, if there is one.
     fn split(&mut self, at: u64) {
         let Some((&start, node)) = self.nodes.range_mut(..at).next_back() else { return };

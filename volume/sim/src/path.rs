@@ -67,11 +67,6 @@ impl HeadPath {
     pub fn points(&self) -> &[Point] {
         &self.points
     }
-
-    /// One in how many device I/Os was kept.
-    pub const fn stride(&self) -> u64 {
-        self.stride
-    }
 }
 
 #[cfg(test)]
@@ -86,7 +81,7 @@ mod tests {
             path.push(Point { at, lba, kind: Kind::Read, distance: 0, took });
         }
         assert!(path.points().len() <= KEPT);
-        assert_eq!(path.stride(), 8);
+        assert_eq!(path.stride, 8);
         for (i, p) in path.points().iter().enumerate() {
             assert_eq!(p.at.0, i as u64 * 8);
         }

@@ -220,7 +220,7 @@ impl Simulation {
     }
 
     /// The adaptive policy, to tell it of the future, where it is in use.
-    pub fn adaptive(&mut self) -> Option<&mut Adaptive> {
+    pub(crate) fn adaptive(&mut self) -> Option<&mut Adaptive> {
         self.engine.adaptive()
     }
 
@@ -322,11 +322,6 @@ impl Simulation {
     /// The capacity for clients.
     pub const fn capacity(&self) -> Sectors {
         self.config.engine.capacity
-    }
-
-    /// The capacity for a plan: the area without the engine's metadata and log.
-    pub const fn room(&self) -> Sectors {
-        self.engine.room()
     }
 
     /// Time and energy by state so far, with installing and background work.
