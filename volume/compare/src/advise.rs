@@ -19,7 +19,7 @@ use crate::rolling::{Rolled, RollingOptions, RollingStage, roll};
 use crate::system::{Host, System};
 
 /// A gain below this is not worth a change: two per cent of disk time, or of the price.
-pub const WORTH: f64 = 0.02;
+pub(crate) const WORTH: f64 = 0.02;
 
 /// The cost that systems are compared by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
