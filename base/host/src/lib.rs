@@ -21,7 +21,7 @@ mod users;
 mod whole;
 
 pub use direct::reserve_bounce;
-pub use error::{HostError, cannot};
+pub use error::{HostError, cannot, cannot_at};
 pub use escapes::{quoted, unescaped};
 pub use file::{FileDevice, OpenFile, device_error, is_in_memory};
 pub use opened::Opened;

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use seekless_block::{Bytes, PAGE_BYTES, SECTOR_BYTES};
 use seekless_host::mounts::mounts;
-use seekless_host::{HostError, Opened, is_in_memory, quoted, signature};
+use seekless_host::{HostError, Opened, cannot_at, is_in_memory, quoted, signature};
 
 use crate::area::{self, AreaPlacement, MakeOptions, Share};
 use crate::backend::{guard, identity};
@@ -41,13 +41,6 @@ pub enum AdoptError {
     Administer(#[from] AdministerError),
     #[error("{}: {why}", path.display())]
     Refused { path: PathBuf, why: String },
-    #[error("{}: cannot {what}", path.display())]
-    File {
-        path: PathBuf,
-        what: &'static str,
-        #[source]
-        source: io::Error,
-    },
     #[error("`{command}` failed: {said}")]
     Systemd { command: String, said: String },
     #[error(
@@ -67,7 +60,8 @@ fn refused(path: &Path, why: impl Into<String>) -> AdoptError {
 }
 
 fn file(path: &Path, what: &'static str) -> impl FnOnce(io::Error) -> AdoptError {
-    move |source| AdoptError::File { path: path.to_owned(), what, source }
+    let error = cannot_at(path, what);
+    move |source| error(source).into()
 }
 
 /// The disk to adopt, and the settings.
