@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use seekless_host::cannot_at;
 use seekless_host::mounts::{MOUNTS, Mount, is_hidden, mounts, numbers};
 
 use crate::WatchError;
@@ -132,11 +133,7 @@ pub(crate) enum Choice {
 
 /// The mounts of now, and their file systems.
 pub(crate) fn mounted() -> Result<(Vec<Mount>, Vec<Mounted>), WatchError> {
-    let found = mounts().map_err(|source| WatchError::Path {
-        path: MOUNTS.into(),
-        what: "list mounts",
-        source,
-    })?;
+    let found = mounts().map_err(cannot_at(Path::new(MOUNTS), "list mounts"))?;
     let all = found.iter().cloned().map(Mounted::from).collect();
     Ok((found, all))
 }
