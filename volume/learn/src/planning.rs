@@ -50,16 +50,4 @@ mod tests {
         });
         assert_eq!(copies, [0, 3]);
     }
-
-    #[test]
-    fn names_are_read_as_they_are_written() {
-        for planning in Planning::ALL {
-            assert_eq!(planning.to_string().parse(), Ok(planning));
-        }
-        for strategy in Strategy::ALL {
-            assert_eq!(strategy.to_string().parse(), Ok(strategy));
-        }
-        assert!("often".parse::<Planning>().unwrap_err().contains("anew"));
-        assert!("best".parse::<Strategy>().unwrap_err().contains("many-starts"));
-    }
 }
