@@ -3,6 +3,7 @@
 //! wrapper elsewhere.
 #![deny(unsafe_code)]
 
+pub mod blocks;
 mod direct;
 mod error;
 mod escapes;

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use seekless_block::{Duration, Energy, SimTime};
 use seekless_disk::PowerStates;
+use seekless_host::blocks::{folder, numbers_of, whole_disk};
 use seekless_host::cannot_at;
 use seekless_store::{DiskPhase, SleepClock, SleepStats};
 
@@ -70,14 +71,9 @@ impl WatchedDisk {
     /// The file system of the directory is on no block device.
     pub(super) fn new(dir: &Path, sleep: &DiskSleep) -> Result<Self, MountError> {
         let device = dir.metadata().map_err(cannot_at(dir, "look at it"))?.dev();
-        let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
-        let link = format!("/sys/dev/block/{major}:{minor}");
         let what = "find the disk of its file system, whose sleep is to be watched";
-        let mut disk = Path::new(&link).canonicalize().map_err(cannot_at(dir, what))?;
-        if disk.join("partition").exists() {
-            disk.pop();
-        }
-        let counters = disk.join("stat");
+        let place = folder(numbers_of(device)).canonicalize().map_err(cannot_at(dir, what))?;
+        let counters = whole_disk(place).join("stat");
         let text = std::fs::read_to_string(&counters)
             .map_err(cannot_at(dir, "read the counters of its disk"))?;
         let now = Counted::of(&text).unwrap_or_default();

@@ -548,7 +548,7 @@ fn unmount_first(error: HostError, path: &Path) -> AdoptError {
     match &error {
         HostError::InUse { by, .. } => {
             let number = path.metadata().map(|meta| meta.rdev()).unwrap_or_default();
-            let number = (rustix::fs::major(number), rustix::fs::minor(number));
+            let number = seekless_host::blocks::numbers_of(number);
             let mut mounts = mounts().unwrap_or_default().into_iter();
             let what = mounts.find(|m| m.device == number).map_or_else(
                 || "end this use, then adopt the disk".to_owned(),
