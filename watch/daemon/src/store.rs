@@ -136,11 +136,12 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
+    use crate::scratch::Folder;
 
     #[test]
     fn the_state_is_private_locked_and_a_bad_file_starts_from_nothing() {
-        let dir = std::env::temp_dir().join(format!("seekless-watch-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&dir);
+        let folder = Folder::new("watch");
+        let dir = folder.0.join("state");
         let store = Store::open(&dir).unwrap();
         assert_eq!(dir.metadata().unwrap().mode() & 0o777, 0o700);
         assert!(matches!(Store::open(&dir), Err(WatchError::InUse(_))));
@@ -172,13 +173,12 @@ mod tests {
         fs::set_permissions(&dir, fs::Permissions::from_mode(0o1777)).unwrap();
         let refused = Store::open(&dir).unwrap_err();
         assert!(refused.to_string().contains("cannot keep the state"), "{refused}");
-        fs::remove_dir_all(&dir).unwrap();
     }
 
     #[test]
     fn names_are_removed_from_all_files_and_old_files_go() {
-        let dir = std::env::temp_dir().join(format!("seekless-names-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&dir);
+        let folder = Folder::new("names");
+        let dir = folder.0.join("state");
         let store = Store::open(&dir).unwrap();
         let mut jobs = [Job::default(), Job::default()];
         jobs[0].name = "tar".to_owned();
@@ -195,7 +195,5 @@ mod tests {
         store.remove_old(2);
         let left: Vec<bool> = (7..10).map(|id| store.path(id).exists()).collect();
         assert_eq!(left, [true, false, true]);
-        drop(store);
-        fs::remove_dir_all(&dir).unwrap();
     }
 }
