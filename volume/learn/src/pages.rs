@@ -22,7 +22,6 @@ impl Pages {
     }
 
     /// The run of whole pages that the extent touches; empty if it touches none.
-    #[must_use]
     pub fn touched(self, extent: Extent) -> Extent {
         if extent.is_empty() {
             return Extent::new(self.grid, 0);
@@ -35,7 +34,6 @@ impl Pages {
     }
 
     /// Whether the extent is a run of whole pages, at least one.
-    #[must_use]
     pub const fn is_whole(self, extent: Extent) -> bool {
         !extent.is_empty()
             && extent.start.0 >= self.grid

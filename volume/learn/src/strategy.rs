@@ -46,7 +46,6 @@ pub enum Strategy {
 
 impl Strategy {
     /// Whether the strategy uses only the temperature, and no order of accesses.
-    #[must_use]
     pub(crate) const fn is_by_heat(self) -> bool {
         !matches!(self, Self::MostConnected | Self::HeaviestEdge | Self::ManyStarts)
     }

@@ -116,7 +116,6 @@ impl StandIn {
     }
 
     /// The name of the assumed disk.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Rotating => "exos-x20",
