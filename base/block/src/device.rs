@@ -28,7 +28,9 @@ pub trait Device {
     /// Makes all completed writes durable.
     fn flush(&mut self) -> Result<(), DeviceError>;
     /// Sets `extent` to zeroes: later reads return zeroes.
-    fn write_zeroes(&mut self, extent: Extent) -> Result<(), DeviceError>;
+    fn write_zeroes(&mut self, extent: Extent) -> Result<(), DeviceError> {
+        self.write(extent, &vec![0; extent.bytes().0 as usize])
+    }
     /// Drops the bytes that a cache in front of the medium has, except those that wait to be
     /// written: after a failed flush the medium may never get them. Later reads ask the medium.
     fn forget_cached(&mut self) {}

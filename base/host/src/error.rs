@@ -1,7 +1,7 @@
 //! The errors of files, devices and system calls.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Why a file or device cannot be used, or why the host refused a call.
 #[derive(Debug, thiserror::Error)]
@@ -29,4 +29,13 @@ pub enum HostError {
 /// Wraps the host's error of a call; `what` completes "cannot ...".
 pub fn cannot<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> HostError {
     move |e| HostError::Call { what, source: e.into() }
+}
+
+/// The same for a file, a folder or a device.
+pub fn cannot_at<E: Into<io::Error>>(
+    path: &Path,
+    what: &'static str,
+) -> impl FnOnce(E) -> HostError + use<E> {
+    let path = path.to_owned();
+    move |e| HostError::Path { path, what, source: e.into() }
 }

@@ -3,6 +3,7 @@
 //! wrapper elsewhere.
 #![deny(unsafe_code)]
 
+pub mod blocks;
 mod direct;
 mod error;
 mod escapes;
@@ -21,7 +22,7 @@ mod users;
 mod whole;
 
 pub use direct::reserve_bounce;
-pub use error::{HostError, cannot};
+pub use error::{HostError, cannot, cannot_at};
 pub use escapes::{quoted, unescaped};
 pub use file::{FileDevice, OpenFile, device_error, is_in_memory};
 pub use opened::Opened;

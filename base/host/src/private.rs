@@ -97,7 +97,7 @@ pub(crate) fn may_be_udevs(file: &File) -> bool {
 
 /// The process that holds an flock(2) on a file, from /proc/locks.
 fn pid_of_lock(meta: &std::fs::Metadata) -> Option<u32> {
-    let (major, minor) = (rustix::fs::major(meta.dev()), rustix::fs::minor(meta.dev()));
+    let (major, minor) = crate::blocks::numbers_of(meta.dev());
     let place = format!("{major:02x}:{minor:02x}:{}", meta.ino());
     let locks = std::fs::read_to_string("/proc/locks").ok()?;
     locks.lines().find_map(|line| {

@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use rustc_hash::FxHashMap;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, Stat};
 use rustix::io::Errno;
-use seekless_host::{FileDevice, HostError, Opened};
+use seekless_host::{FileDevice, HostError, Opened, cannot_at};
 use seekless_store::{Config, Examined, FileNumber, FileState, GroupStore, examine};
 
-use crate::error::{MountError, path_error};
+use crate::error::MountError;
 use crate::underlying::{self, Marker, MarkerFound, UnderlyingDir};
 
 /// Size of the buffer for entries of a directory.
@@ -43,7 +43,6 @@ pub struct Checked {
 
 impl Checked {
     /// True if every file has its bytes in exactly one of the two.
-    #[must_use]
     pub const fn is_sound(&self) -> bool {
         self.damaged.is_empty() && self.lost.is_empty() && self.written.is_empty()
     }
@@ -61,7 +60,7 @@ pub fn check(dir: &Path, store: &Path, walked: &mut dyn FnMut(u64)) -> Result<Ch
     let group_store = GroupStore::attach(&mut device, Config::default()).map_err(attach)?;
     let underlying = UnderlyingDir::open(dir)?;
     let binding = underlying.binding();
-    match binding.map_err(path_error(dir, "read its extended attributes"))? {
+    match binding.map_err(cannot_at(dir, "read its extended attributes"))? {
         Some((uuid, true)) if uuid == group_store.uuid() => {}
         None if group_store.file_count() == 0 => {}
         _ => {
@@ -80,7 +79,7 @@ pub fn check(dir: &Path, store: &Path, walked: &mut dyn FnMut(u64)) -> Result<Ch
         check_inode(path, fd, stat, (&grouped, &damaged), &mut found)
     };
     walk(&underlying, &mut look)
-        .map_err(|(path, e)| path_error(&dir.join(path), "look at it")(e))?;
+        .map_err(|(path, e)| cannot_at(&dir.join(path), "look at it")(e))?;
     Ok(found)
 }
 
@@ -105,11 +104,11 @@ fn check_entries(
                 found.dead += 1;
                 continue;
             }
-            Some(Err(e)) => return Err(path_error(dir, "open an inode in it")(e)),
+            Some(Err(e)) => return Err(cannot_at(dir, "open an inode in it")(e)),
         };
-        let stat = rustix::fs::fstat(&fd).map_err(path_error(dir, "look at an inode in it"))?;
+        let stat = rustix::fs::fstat(&fd).map_err(cannot_at(dir, "look at an inode in it"))?;
         let expected = Marker { store: group_store.uuid(), file: number, ino: stat.st_ino };
-        let marker = underlying::marker(&fd).map_err(path_error(dir, "look for a marker in it"))?;
+        let marker = underlying::marker(&fd).map_err(cannot_at(dir, "look for a marker in it"))?;
         let settled = file.state == FileState::Settled;
         found.unsettled += u64::from(!settled);
         if marker == MarkerFound::Marker(expected) {

@@ -9,7 +9,8 @@ use std::time::Instant;
 
 use seekless_block::{Duration, Energy, SimTime};
 use seekless_disk::PowerStates;
-use seekless_host::HostError;
+use seekless_host::blocks::{folder, numbers_of, whole_disk};
+use seekless_host::cannot_at;
 use seekless_store::{DiskPhase, SleepClock, SleepStats};
 
 use crate::error::MountError;
@@ -69,22 +70,12 @@ impl WatchedDisk {
     /// # Errors
     /// The file system of the directory is on no block device.
     pub(super) fn new(dir: &Path, sleep: &DiskSleep) -> Result<Self, MountError> {
-        let fail = |what| {
-            let path = dir.to_owned();
-            move |source| HostError::Path { path, what, source }
-        };
-        let device = dir.metadata().map_err(fail("look at it"))?.dev();
-        let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
-        let link = format!("/sys/dev/block/{major}:{minor}");
-        let mut disk = Path::new(&link)
-            .canonicalize()
-            .map_err(fail("find the disk of its file system, whose sleep is to be watched"))?;
-        if disk.join("partition").exists() {
-            disk.pop();
-        }
-        let counters = disk.join("stat");
-        let text =
-            std::fs::read_to_string(&counters).map_err(fail("read the counters of its disk"))?;
+        let device = dir.metadata().map_err(cannot_at(dir, "look at it"))?.dev();
+        let what = "find the disk of its file system, whose sleep is to be watched";
+        let place = folder(numbers_of(device)).canonicalize().map_err(cannot_at(dir, what))?;
+        let counters = whole_disk(place).join("stat");
+        let text = std::fs::read_to_string(&counters)
+            .map_err(cannot_at(dir, "read the counters of its disk"))?;
         let now = Counted::of(&text).unwrap_or_default();
         let clock = SleepClock::new(sleep.after, SimTime(0));
         let seen = Mutex::new((clock, now, now));

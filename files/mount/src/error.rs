@@ -1,7 +1,6 @@
 //! Errors of mounting or checking a directory, in words for the user.
 
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use seekless_host::HostError;
 
@@ -19,12 +18,4 @@ pub enum MountError {
     },
     #[error(transparent)]
     Grouping(#[from] seekless_store::GroupConfigError),
-}
-
-pub(crate) fn path_error<E: Into<io::Error>>(
-    path: &Path,
-    what: &'static str,
-) -> impl FnOnce(E) -> HostError {
-    let path = path.to_owned();
-    move |e| HostError::Path { path, what, source: e.into() }
 }

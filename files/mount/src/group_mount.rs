@@ -15,12 +15,12 @@ use rustix::io::Errno;
 use rustix::mount::MountFlags;
 use rustix::process::Resource;
 use seekless_block::Bytes;
-use seekless_host::{FileDevice, HostError, Opened, cannot, fuse_mount, signature};
+use seekless_host::{FileDevice, HostError, Opened, cannot, cannot_at, fuse_mount, signature};
 use seekless_store::{Config, DiskPhase, GroupConfig, format_store};
 
 use crate::control::{self, MountStatus};
 use crate::disk_watch::{DiskSleep, WatchedDisk};
-use crate::error::{MountError, path_error};
+use crate::error::MountError;
 use crate::fuse_requests::FuseRequests;
 use crate::grouped_files::GroupedFiles;
 use crate::mounted_dir::MountedDir;
@@ -134,19 +134,17 @@ fn format_opened(store: &Path, cluster: Bytes, force: bool) -> Result<[u8; 16], 
 /// Makes a file, if there is none. Only its owner may read the file: it will hold bytes of
 /// private files.
 fn make_file(path: &Path, size: Bytes) -> Result<bool, HostError> {
-    let fail = |what| move |source| HostError::Path { path: path.to_owned(), what, source };
     match File::options().write(true).create_new(true).mode(0o600).open(path) {
         Ok(file) => {
             let dir = path.parent().filter(|p| !p.as_os_str().is_empty());
             let named = || File::open(dir.unwrap_or(Path::new(".")))?.sync_all();
-            let made = reserve(&file, size).map_err(fail("give it its size"));
-            made.and_then(|()| named().map_err(fail("save its name"))).inspect_err(|_| {
-                let _ = std::fs::remove_file(path);
-            })?;
+            let made = reserve(&file, size).map_err(cannot_at(path, "give it its size"));
+            let saved = made.and_then(|()| named().map_err(cannot_at(path, "save its name")));
+            saved.inspect_err(|_| drop(std::fs::remove_file(path)))?;
             Ok(true)
         }
         Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
-        Err(e) => Err(fail("make it")(e)),
+        Err(e) => Err(cannot_at(path, "make it")(e)),
     }
 }
 
@@ -191,7 +189,7 @@ impl GroupMount {
     ) -> Result<Self, MountError> {
         if fuse_mount::is_dead(point) {
             fuse_mount::unmount(point, true)
-                .map_err(path_error(point, "unmount the mount of a server that died"))?;
+                .map_err(cannot_at(point, "unmount the mount of a server that died"))?;
         }
         let mounted = Arc::new(attach(dir, options)?);
         let flags = mount_flags(&mounted)?;
@@ -200,7 +198,7 @@ impl GroupMount {
             "rootmode=40000,user_id=0,group_id=0,default_permissions,allow_other",
             flags,
         )
-        .map_err(path_error(point, MOUNT))?;
+        .map_err(cannot_at(point, MOUNT))?;
         // From here on, a drop unmounts.
         let mut mount =
             Self { point: point.to_owned(), mounted, session: None, keeper: None, gone: false };
@@ -220,7 +218,7 @@ impl GroupMount {
         (config.n_threads, config.clone_fd) = (Some(THREADS), true);
         let requests = FuseRequests { mounted: Arc::clone(&self.mounted), passthrough };
         let session = Session::from_fd(requests, device, SessionACL::All, config)
-            .map_err(path_error(&self.point, MOUNT))?;
+            .map_err(cannot_at(&self.point, MOUNT))?;
         let thread = std::thread::Builder::new().name("seekless-store".into()).spawn(move || {
             // An unmount ends the session; its result says no more than that.
             let _ = session.run();
@@ -245,13 +243,11 @@ impl GroupMount {
     }
 
     /// The status of the mount.
-    #[must_use]
     pub fn status(&self) -> MountStatus {
         control::status_of(&self.mounted)
     }
 
     /// The mount point.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.point
     }
@@ -265,10 +261,7 @@ impl GroupMount {
         match self.unmount_now(false) {
             Ok(()) => Ok(true),
             Err(e) if e.kind() == std::io::ErrorKind::ResourceBusy => Ok(false),
-            Err(source) => {
-                let path = self.point.clone();
-                Err(HostError::Path { path, what: "unmount it", source }.into())
-            }
+            Err(e) => Err(cannot_at(&self.point, "unmount it")(e).into()),
         }
     }
 

@@ -15,7 +15,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 use rustix::mount::OpenTreeFlags;
-use seekless_host::HostError;
+use seekless_host::cannot_at;
 use seekless_store::FileNumber;
 
 use crate::error::MountError;
@@ -104,20 +104,16 @@ impl UnderlyingDir {
     /// # Errors
     /// The path is no directory, or its file system has no file handles, or we may not use them.
     pub(crate) fn open(path: &Path) -> Result<Self, MountError> {
-        let fail = |what| {
-            move |e: Errno| HostError::Path { path: path.to_owned(), what, source: e.into() }
-        };
         let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
         let tree = rustix::mount::open_tree(rustix::fs::CWD, path, flags)
-            .map_err(fail("make a private mount of it; this needs root"))?;
+            .map_err(cannot_at(path, "make a private mount of it; this needs root"))?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::openat(&tree, ".", flags, Mode::empty())
-            .map_err(fail("open it as a directory"))?;
-        let handle = InodeHandle::of(root.as_fd())
-            .map_err(fail("get a file handle on it; its file system may have none"))?;
-        handle
-            .open(root.as_fd(), OFlags::PATH)
-            .map_err(fail("open it by its file handle; this needs CAP_DAC_READ_SEARCH"))?;
+            .map_err(cannot_at(path, "open it as a directory"))?;
+        let what = "get a file handle on it; its file system may have none";
+        let handle = InodeHandle::of(root.as_fd()).map_err(cannot_at(path, what))?;
+        let what = "open it by its file handle; this needs CAP_DAC_READ_SEARCH";
+        handle.open(root.as_fd(), OFlags::PATH).map_err(cannot_at(path, what))?;
         Ok(Self {
             path: path.to_owned(),
             root,

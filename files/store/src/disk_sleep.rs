@@ -48,7 +48,6 @@ pub struct SleepClock {
 
 impl SleepClock {
     /// A disk that was used at `now`, and sleeps after the idle time `after`.
-    #[must_use]
     pub const fn new(after: Duration, now: SimTime) -> Self {
         let stats = SleepStats { awake: Duration(0), asleep: Duration(0), sleeps: 0, idle: [0; 6] };
         Self { after, last: now, since: now, stats }
@@ -69,7 +68,6 @@ impl SleepClock {
     }
 
     /// The phase at `now`.
-    #[must_use]
     pub fn phase(&self, now: SimTime) -> DiskPhase {
         let idle = now.max(self.last).since(self.last);
         if idle >= self.after {
@@ -82,7 +80,6 @@ impl SleepClock {
     }
 
     /// Time of the next phase, if the disk is not used.
-    #[must_use]
     pub fn next(&self, now: SimTime) -> Option<SimTime> {
         match self.phase(now) {
             DiskPhase::Turning => Some(self.last + Duration(self.after.0 / 2)),
@@ -92,14 +89,12 @@ impl SleepClock {
     }
 
     /// True if work that has been due since `due` may begin at `now`.
-    #[must_use]
     pub fn may_begin(&self, now: SimTime, due: SimTime) -> bool {
         self.phase(now) != DiskPhase::Asleep || due + PATIENCE <= now
     }
 
     /// The time of the disk until `now`. The current idle time counts in `awake` and `asleep`, but
     /// in no class.
-    #[must_use]
     pub fn stats(&self, now: SimTime) -> SleepStats {
         let now = now.max(self.last);
         let resting = Duration(now.since(self.last).0.saturating_sub(self.after.0));

@@ -156,7 +156,6 @@ impl GroupStore {
     }
 
     /// Time for the next [`Input::Tick`], if no other input comes first.
-    #[must_use]
     pub fn wakeup(&self) -> Option<SimTime> {
         if self.broken || self.job.is_some() {
             return None;
@@ -180,26 +179,22 @@ impl GroupStore {
     }
 
     /// The group of a file, if the group is not in memory.
-    #[must_use]
     pub fn absent_group(&self, file: FileNumber) -> Option<u32> {
         self.file(file).map(|f| f.group).filter(|g| !self.cache.contains(*g))
     }
 
     /// True if the group of a file waits to be written: one more change costs no more writes.
-    #[must_use]
     pub fn waits_to_be_written(&self, file: FileNumber) -> bool {
         self.file(file).and_then(|f| self.dirty.get(&f.group)).is_some_and(|d| d.data)
     }
 
     /// True if the latest contents of a file are not durable yet.
-    #[must_use]
     pub fn is_being_written(&self, file: FileNumber) -> bool {
         let in_job = |group| self.job.as_ref().is_some_and(|job| job.carries(group));
         self.waits_to_be_written(file) || self.file(file).is_some_and(|f| in_job(f.group))
     }
 
     /// True if changes that wait for a commit fill their part of the memory.
-    #[must_use]
     pub fn is_crowded(&self) -> bool {
         self.dirty_bytes() > self.config.cache.0 / 2
     }
@@ -210,7 +205,6 @@ impl GroupStore {
     }
 
     /// The current entry of a file; a crash may lose its latest changes.
-    #[must_use]
     pub fn file(&self, number: FileNumber) -> Option<&FileEntry> {
         match self.changed.get(&number) {
             Some(changed) => changed.file.as_ref(),
@@ -226,7 +220,6 @@ impl GroupStore {
 
     /// Files that are arriving or leaving. After attaching, the driver must look for the marker of
     /// each in the other module; see the documentation of the crate.
-    #[must_use]
     pub fn unsettled(&self) -> Vec<FileNumber> {
         let mut found: Vec<FileNumber> =
             self.files().filter(|(_, f)| f.state != FileState::Settled).map(|(n, _)| n).collect();
@@ -235,19 +228,16 @@ impl GroupStore {
     }
 
     /// Number of committed files.
-    #[must_use]
     pub const fn file_count(&self) -> u32 {
         self.tables.files()
     }
 
     /// Number of committed groups.
-    #[must_use]
     pub fn group_count(&self) -> u32 {
         self.tables.groups()
     }
 
     /// The live files of each committed group.
-    #[must_use]
     pub fn groups(&self) -> Vec<Vec<FileNumber>> {
         let numbers = self.tables.group_numbers();
         let files = |group: u32| {
@@ -260,37 +250,31 @@ impl GroupStore {
     }
 
     /// Counters since the attach.
-    #[must_use]
     pub const fn stats(&self) -> Stats {
         self.stats
     }
 
     /// The layout of the store on its device.
-    #[must_use]
     pub const fn geometry(&self) -> &Geometry {
         &self.geometry
     }
 
     /// The UUID of this store.
-    #[must_use]
     pub const fn uuid(&self) -> [u8; 16] {
         self.uuid
     }
 
     /// Number of free clusters, and of clusters that the next checkpoint frees.
-    #[must_use]
     pub const fn free_clusters(&self) -> (u32, u32) {
         (self.clusters.free(), self.clusters.deleted())
     }
 
     /// Bytes of cached groups.
-    #[must_use]
     pub const fn cached_bytes(&self) -> u64 {
         self.cache.bytes()
     }
 
     /// Number of the latest use of a cached group. Two caches that share memory share this counter.
-    #[must_use]
     pub const fn cache_uses(&self) -> u64 {
         self.cache.uses()
     }
@@ -301,7 +285,6 @@ impl GroupStore {
     }
 
     /// Number of the latest use of the evictable group that was unused for longest.
-    #[must_use]
     pub fn oldest_cache_use(&self) -> Option<u64> {
         self.cache.oldest().map(|(used, _)| used)
     }
@@ -314,7 +297,6 @@ impl GroupStore {
     }
 
     /// True if no I/O is in flight and no change waits to be committed.
-    #[must_use]
     pub fn is_clean(&self) -> bool {
         self.job.is_none() && self.dirty.is_empty() && self.flights.is_empty()
     }

@@ -27,7 +27,6 @@ impl Edges {
 impl Successors {
     /// The groups of the files for which `keep` is true, in order of their first file. Other files
     /// are ignored.
-    #[must_use]
     pub fn groups(&self, keep: impl Fn(u64) -> bool) -> Vec<Group> {
         let files: Vec<u64> = self.all().into_iter().filter(|&f| keep(f)).collect();
         let number = |file: u64| files.binary_search(&file).ok().map(|i| i as u32);
@@ -144,7 +143,6 @@ pub struct Stability {
 
 impl Stability {
     /// Compares groups without overlap.
-    #[must_use]
     pub fn between(before: &[Group], after: &[Group]) -> Self {
         let of = |groups: &[Group]| -> BTreeMap<u64, usize> {
             let files = groups.iter().enumerate().flat_map(|(i, g)| g.iter().map(move |&f| (f, i)));

@@ -55,7 +55,6 @@ impl<D: Device, O: OtherModule> StoreOnDevice<D, O> {
     }
 
     /// The state of the store.
-    #[must_use]
     pub const fn group_store(&self) -> &GroupStore {
         &self.group_store
     }
@@ -88,7 +87,6 @@ impl<D: Device, O: OtherModule> StoreOnDevice<D, O> {
     }
 
     /// True if each of these asks has ended.
-    #[must_use]
     pub fn have_ended(&self, asks: &Range<u64>) -> bool {
         asks.clone().all(|id| self.ended.contains_key(&RequestId(id)))
     }
@@ -110,7 +108,6 @@ impl<D: Device, O: OtherModule> StoreOnDevice<D, O> {
     }
 
     /// True if a sync of the other module has begun and not ended.
-    #[must_use]
     pub fn is_syncing(&self) -> bool {
         self.later == LaterSync::Running
     }

@@ -135,7 +135,6 @@ impl Successors {
     }
 
     /// The configuration.
-    #[must_use]
     pub const fn config(&self) -> &GroupConfig {
         &self.config
     }
@@ -243,13 +242,11 @@ impl Successors {
     }
 
     /// Number of remembered files.
-    #[must_use]
     pub fn files(&self) -> usize {
         self.index.len()
     }
 
     /// True if the file is remembered.
-    #[must_use]
     pub fn knows(&self, file: u64) -> bool {
         self.index_of(file).is_some()
     }

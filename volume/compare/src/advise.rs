@@ -19,7 +19,7 @@ use crate::rolling::{Rolled, RollingOptions, RollingStage, roll};
 use crate::system::{Host, System};
 
 /// A gain below this is not worth a change: two per cent of disk time, or of the price.
-pub const WORTH: f64 = 0.02;
+pub(crate) const WORTH: f64 = 0.02;
 
 /// The cost that systems are compared by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -33,7 +33,6 @@ pub enum RankedBy {
 
 impl RankedBy {
     /// The savings of a system; none if nobody sends a bill for its device.
-    #[must_use]
     pub const fn saves(self, tried: &Tried) -> Option<Gain> {
         match self {
             Self::Time => Some(tried.saves_busy),
@@ -47,7 +46,6 @@ impl RankedBy {
     }
 
     /// The share saved over the held-out folds.
-    #[must_use]
     pub fn held_out(self, tried: &Tried) -> f64 {
         match self {
             Self::Time => tried.held_out_saves_busy,
@@ -56,7 +54,6 @@ impl RankedBy {
     }
 
     /// The cost in words.
-    #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
             Self::Time => "the disk's time",

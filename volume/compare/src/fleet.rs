@@ -116,7 +116,6 @@ impl Fleet {
     }
 
     /// The disks as rows of a table.
-    #[must_use]
     pub fn rows(&self) -> Rows {
         let objects: Vec<_> = self.disks.iter().map(flat).collect();
         Rows::of(&["trace", "verdict", "choice", "saves_busy"], &objects)

@@ -28,7 +28,7 @@ mod tune;
 pub mod words;
 mod worlds;
 
-pub use advise::{Advice, AdviseOptions, Change, RankedBy, Tried, Verdict, WORTH, advise};
+pub use advise::{Advice, AdviseOptions, Change, RankedBy, Tried, Verdict, advise};
 pub use advise_commands::Yearly;
 pub use error::StudyError;
 pub use estimate::Gain;

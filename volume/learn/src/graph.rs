@@ -96,7 +96,6 @@ impl AccessGraph {
     /// Reads that RAM of size `ram` would answer are not counted: BORG traces below the page cache
     /// (4.1). A page counts as in RAM until that much has been read from the disk since its last
     /// request. 0 counts everything.
-    #[must_use]
     pub fn new(pages: Pages, ram: Bytes, max_edges: usize) -> Self {
         Self {
             pages,
@@ -236,26 +235,22 @@ impl AccessGraph {
     }
 
     /// The pages that it counts in.
-    #[must_use]
     pub const fn pages(&self) -> Pages {
         self.pages
     }
 
     /// Number of vertices.
-    #[must_use]
     pub fn vertex_count(&self) -> usize {
         self.nodes.len()
     }
 
     /// Number of edges.
-    #[must_use]
     pub fn edge_count(&self) -> usize {
         self.edges.len()
     }
 
     /// The graph as plain data: vertices in order of address, and edges between their indices,
     /// sorted. Edges from a vertex to itself are left out: they have no effect on placement.
-    #[must_use]
     pub fn snapshot(&self) -> (Vec<Vertex>, Vec<Edge>) {
         let mut owner_of_enter = vec![0u32; self.ports as usize];
         let mut owner_of_leave = vec![0u32; self.ports as usize];
@@ -282,7 +277,6 @@ impl AccessGraph {
 
     /// The address below which half of all reads lie, where the head mostly is. `None` without
     /// reads.
-    #[must_use]
     pub fn median_read(&self) -> Option<Lba> {
         let total: u64 = self.nodes.values().map(|n| u64::from(n.reads)).sum();
         let mut below = 0;
@@ -290,12 +284,6 @@ impl AccessGraph {
             below += u64::from(n.reads);
             (n.reads > 0 && below * 2 >= total).then_some(Lba(start))
         })
-    }
-
-    /// Sectors in vertices.
-    #[must_use]
-    pub fn footprint(&self) -> Sectors {
-        Sectors(self.nodes.values().map(|n| n.len).sum())
     }
 
     /// Splits the vertex around `at`, if there is one.

@@ -115,7 +115,6 @@ pub struct Learner {
 
 impl Learner {
     /// A learner without knowledge of the volume, which plans on request.
-    #[must_use]
     pub fn new(policy: Policy, volume: VolumeShape) -> Self {
         let replication = |rule| {
             let config = ReplicationConfig::new(volume.capacity, volume.grid).by(rule);
@@ -197,7 +196,6 @@ impl Learner {
     }
 
     /// Its policy.
-    #[must_use]
     pub const fn policy(&self) -> &Policy {
         &self.policy
     }
@@ -231,14 +229,12 @@ impl Learner {
     }
 
     /// Whether it is time to plan.
-    #[must_use]
     pub fn is_due(&self, now: SimTime) -> bool {
         let enough = matches!(&self.seen, Observations::Reads(replication) if replication.is_due());
         self.every.is_some_and(|every| enough || now.since(self.planned_at) >= every)
     }
 
     /// The time until the next plan, if time decides.
-    #[must_use]
     pub fn due_in(&self, now: SimTime) -> Option<Duration> {
         let every = self.every?;
         Some(Duration(every.0.saturating_sub(now.since(self.planned_at).0)))
@@ -286,7 +282,6 @@ impl Learner {
 
     /// The plan that follows `standing` under `config`. Several volumes may plan from one learner;
     /// the caller calls [`Self::planned`] after all of them.
-    #[must_use]
     pub fn next_plan(&self, standing: &Plan, config: &PlanConfig) -> Plan {
         self.accesses().map_or_else(Plan::default, |graph| next_plan(standing, graph, config))
     }
@@ -307,7 +302,6 @@ impl Learner {
     }
 
     /// What a plan for the learner's own volume may use.
-    #[must_use]
     pub fn plan_config(&self) -> PlanConfig {
         let VolumeShape { room, read_ahead, cluster, .. } = self.volume;
         self.policy.plan_config(room, read_ahead, cluster)
@@ -321,7 +315,6 @@ impl Learner {
     }
 
     /// The access graph, if the policy uses one.
-    #[must_use]
     pub const fn accesses(&self) -> Option<&AccessGraph> {
         match &self.seen {
             Observations::Accesses(graph) => Some(graph),
@@ -338,7 +331,6 @@ pub struct OtherVolume;
 impl Policy {
     /// What a planner may use for an area of this capacity, with an engine's read-ahead and
     /// cluster.
-    #[must_use]
     pub fn plan_config(&self, room: Sectors, read_ahead: Bytes, cluster: Bytes) -> PlanConfig {
         PlanConfig {
             area: room,

@@ -15,7 +15,6 @@ pub struct Pages {
 impl Pages {
     /// The pages of a device of `capacity` whose first page starts at sector `grid`, taken modulo
     /// 8.
-    #[must_use]
     pub const fn new(grid: Sectors, capacity: Sectors) -> Self {
         let grid = grid.0 % PAGE_SECTORS;
         let whole = capacity.0.saturating_sub(grid) / PAGE_SECTORS;
@@ -23,7 +22,6 @@ impl Pages {
     }
 
     /// The run of whole pages that the extent touches; empty if it touches none.
-    #[must_use]
     pub fn touched(self, extent: Extent) -> Extent {
         if extent.is_empty() {
             return Extent::new(self.grid, 0);
@@ -36,7 +34,6 @@ impl Pages {
     }
 
     /// Whether the extent is a run of whole pages, at least one.
-    #[must_use]
     pub const fn is_whole(self, extent: Extent) -> bool {
         !extent.is_empty()
             && extent.start.0 >= self.grid
@@ -59,7 +56,6 @@ impl GridCount {
     }
 
     /// The sector modulo 8 at which most reads start; the lowest of equals, 0 without reads.
-    #[must_use]
     pub fn grid(&self) -> Sectors {
         let most = (0..PAGE_SECTORS).max_by_key(|&at| (self.0[at as usize], std::cmp::Reverse(at)));
         Sectors(most.unwrap_or(0))

@@ -15,7 +15,6 @@ pub struct Copy {
 
 impl Copy {
     /// The copy's sectors within the optimized area.
-    #[must_use]
     pub const fn placed(&self) -> Extent {
         Extent::new(self.place.0, self.home.len.0)
     }
@@ -52,7 +51,6 @@ pub struct Plan {
 
 impl Plan {
     /// Sectors that have a copy.
-    #[must_use]
     pub fn sectors(&self) -> Sectors {
         self.copies.iter().map(|c| c.home.len).sum()
     }

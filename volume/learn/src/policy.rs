@@ -113,7 +113,6 @@ pub struct Policy {
 
 impl Policy {
     /// The policy with its defaults.
-    #[must_use]
     pub const fn new(name: PolicyName) -> Self {
         let (order, planning) = match name {
             PolicyName::BorgPaper => (Strategy::MostConnected, Planning::Anew),
@@ -144,31 +143,26 @@ impl Policy {
     }
 
     /// Its name.
-    #[must_use]
     pub const fn name(&self) -> PolicyName {
         self.name
     }
 
     /// Its row of the table.
-    #[must_use]
     pub fn entry(&self) -> &'static PolicyEntry {
         self.name.entry()
     }
 
     /// Whether it chooses at each request what is read along, and keeps a trail.
-    #[must_use]
     pub const fn adapts(&self) -> bool {
         matches!(self.name, PolicyName::Adaptive | PolicyName::Clairvoyant)
     }
 
     /// Whether writes of copied pages go to the copies, in write-back.
-    #[must_use]
     pub const fn writes_in_place(&self) -> bool {
         matches!(self.name, PolicyName::BorgPaper)
     }
 
     /// The rule by which it chooses blocks to replicate, if it does.
-    #[must_use]
     pub const fn rule(&self) -> Option<ReplicationRule> {
         match self.name {
             PolicyName::Fs2 => Some(ReplicationRule::Paper),
@@ -179,13 +173,11 @@ impl Policy {
     }
 
     /// Whether it puts replicas into free space.
-    #[must_use]
     pub const fn replicates(&self) -> bool {
         matches!(self.name, PolicyName::Fs2Static) || self.rule().is_some()
     }
 
     /// Whether it puts copies into an optimized area.
-    #[must_use]
     pub const fn has_area(&self) -> bool {
         match self.name {
             PolicyName::Vanilla => false,
@@ -195,13 +187,11 @@ impl Policy {
     }
 
     /// Whether the data itself changes places on the disk, without copies.
-    #[must_use]
     pub const fn moves_in_place(&self) -> bool {
         matches!(self.name, PolicyName::CylindersInPlace | PolicyName::BlocksInPlace)
     }
 
     /// A setting's text in a policy.
-    #[must_use]
     pub fn value(&self, key: PolicyKey) -> String {
         match key {
             PolicyKey::Order => self.order.to_string(),

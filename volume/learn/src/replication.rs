@@ -103,7 +103,6 @@ impl ReplicationConfig {
     /// The paper's settings, as far as the paper names them: regions of a 128th of the device, in
     /// whole block groups of 128 MiB or else in whole MiB; reads within 8 are used together; one
     /// such sighting is enough.
-    #[must_use]
     pub fn new(capacity: Sectors, grid: Sectors) -> Self {
         let (group, mib) = (128 << 11, 1 << 11);
         let share = capacity.0 / 128;
@@ -156,7 +155,6 @@ pub struct Replication {
 
 impl Replication {
     /// For a device of which nothing is known.
-    #[must_use]
     pub fn new(config: ReplicationConfig) -> Self {
         let regions = config.capacity.0.div_ceil(config.region.0.max(1)) as usize;
         Self {
@@ -209,7 +207,6 @@ impl Replication {
     }
 
     /// Whether there are enough reads since the last plan for another plan.
-    #[must_use]
     pub const fn is_due(&self) -> bool {
         self.fresh >= EVERY
     }
@@ -220,7 +217,6 @@ impl Replication {
     }
 
     /// The region with most pages read or written, the first of equals; `None` without any.
-    #[must_use]
     pub fn hot_region(&self) -> Option<Extent> {
         let most = *self.references.iter().max()?;
         let at = self.references.iter().position(|&n| n == most && n > 0)? as u64;

@@ -43,7 +43,6 @@ const HOME: u64 = u64::MAX;
 /// The plan that replaces `old`, from the accesses in `graph`. It is `old` if nothing is worth a
 /// move. Copies of forgotten extents, and of extents with at least as many writes as reads, go:
 /// dropping them costs nothing.
-#[must_use]
 pub fn revise(old: &Plan, graph: &AccessGraph, config: &PlanConfig) -> Plan {
     let (vertices, edges) = graph.snapshot();
     let links = Links::new(vertices.len(), &edges);

@@ -46,7 +46,6 @@ pub enum Strategy {
 
 impl Strategy {
     /// Whether the strategy uses only the temperature, and no order of accesses.
-    #[must_use]
     pub(crate) const fn is_by_heat(self) -> bool {
         !matches!(self, Self::MostConnected | Self::HeaviestEdge | Self::ManyStarts)
     }
@@ -94,7 +93,6 @@ pub struct Reach {
 impl Reach {
     /// With an engine's read-ahead and cluster, on a disk of 7,200 turns a minute. Half a turn and
     /// a short seek take 5 ms. In this time a slow disk of 50 MB/s transfers 256 KiB.
-    #[must_use]
     pub fn new(read_ahead: Bytes, cluster: Bytes) -> Self {
         Self {
             read_ahead: read_ahead.sectors_ceil(),
@@ -106,7 +104,6 @@ impl Reach {
 
 /// Plans copies of extents that `graph` saw read together. Vertices with at least as many writes as
 /// reads get none: writes would void their copies before they paid.
-#[must_use]
 pub fn plan(graph: &AccessGraph, config: &PlanConfig) -> Plan {
     let (vertices, edges) = graph.snapshot();
     if config.strategy.is_by_heat() {

@@ -32,7 +32,6 @@ impl<K: Copy + Eq + Hash + Ord> Temperature<K> {
     /// An empty table. Counts are halved whenever a window of this length begins; a length of 0
     /// never halves. At most `room` keys are kept, at least 16. A key takes about 1.8 times its
     /// size and 8 bytes, twice that while the table grows.
-    #[must_use]
     pub fn new(window: Duration, room: usize) -> Self {
         Self {
             moved: FxHashMap::default(),
@@ -89,25 +88,21 @@ impl<K: Copy + Eq + Hash + Ord> Temperature<K> {
     }
 
     /// Bytes moved of a key, less what was forgotten: never more than the true count.
-    #[must_use]
     pub fn bytes(&self, key: K) -> u64 {
         self.moved.get(&key).copied().unwrap_or(0)
     }
 
     /// The most that any true count may exceed [`Self::bytes`]; 0 if all keys fitted.
-    #[must_use]
     pub const fn off(&self) -> u64 {
         self.off
     }
 
     /// The number of kept keys.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.moved.len()
     }
 
     /// Whether there are none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.moved.is_empty()
     }
@@ -115,7 +110,6 @@ impl<K: Copy + Eq + Hash + Ord> Temperature<K> {
     /// Every kept key with its temperature, bytes moved per byte stored, hottest first, then by
     /// key. `size` gives the stored bytes of a key. Keys without stored or known bytes are left
     /// out.
-    #[must_use]
     pub fn hottest(&self, size: impl Fn(K) -> Option<u64>) -> Vec<Heat<K>> {
         let heat = |(&key, &moved): (&K, &u64)| {
             let stored = size(key).filter(|s| *s > 0)?;
@@ -147,7 +141,6 @@ pub struct Heat<K> {
 
 impl<K> Heat<K> {
     /// Bytes moved per byte stored.
-    #[must_use]
     pub fn temperature(&self) -> f64 {
         self.moved as f64 / self.stored as f64
     }

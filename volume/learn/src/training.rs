@@ -55,12 +55,4 @@ mod tests {
         });
         assert_eq!(left, [(ACCESS, 1), (ACCESS / 2, 1), (ACCESS, 0)]);
     }
-
-    #[test]
-    fn names_are_read_as_they_are_written() {
-        for training in Training::ALL {
-            assert_eq!(training.to_string().parse(), Ok(training));
-        }
-        assert!("daily".parse::<Training>().unwrap_err().contains("partial"));
-    }
 }

@@ -13,7 +13,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use seekless_block::{Bytes, Extent, Flags, Lba, Op, Sectors};
-use seekless_engine::Mode;
 use seekless_learn::{Copy, Plan, Policy, PolicyName, Replica};
 use seekless_serve::area::{AreaPlacement, MakeOptions, Share, make};
 use seekless_serve::{Address, Backing, Builder, Learning, ServerHandle};
@@ -51,13 +50,9 @@ fn area(file: &Path, replicas: bool) -> Result<PathBuf, Error> {
     }
     let replicas = replicas.then_some(Share::Percent(25));
     let options = MakeOptions {
-        at: AreaPlacement::Beside(path.clone()),
-        size: None,
-        write_buffer_percent: 10,
         replicas,
-        mode: Mode::WriteThrough,
-        grid: None,
         force: true,
+        ..MakeOptions::new(AreaPlacement::Beside(path.clone()))
     };
     make(file, &options)?;
     Ok(path)

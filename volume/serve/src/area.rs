@@ -91,6 +91,15 @@ pub struct MakeOptions {
     pub force: bool,
 }
 
+impl MakeOptions {
+    /// An area of the usual size with a small write buffer, in write-through.
+    pub fn new(at: AreaPlacement) -> Self {
+        let (mode, write_buffer_percent) = (Mode::WriteThrough, 10);
+        let (size, replicas, grid) = (None, None, None);
+        Self { at, size, write_buffer_percent, replicas, mode, grid, force: false }
+    }
+}
+
 /// A new area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Made {

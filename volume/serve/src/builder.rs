@@ -190,6 +190,52 @@ struct FrontEnds {
     trace: Option<KernelTrace>,
 }
 
+/// Methods that set one option.
+macro_rules! options {
+    ($($(#[$about:meta])+ $name:ident: $type:ty,)+) => {
+        impl Builder {$(
+            $(#[$about])+
+            pub fn $name(mut self, $name: $type) -> Self {
+                self.$name = $name.into();
+                self
+            }
+        )+}
+    };
+}
+
+options! {
+    /// Refuses writes.
+    read_only: bool,
+    /// The directory of the optimized area's file. Required for block devices.
+    area_dir: PathBuf,
+    /// The file or device of an area from [`crate::area::make`], used instead of [`Self::area`]. An
+    /// area inside the backing is found by itself.
+    area_path: PathBuf,
+    /// The server takes over the block device of a server that died. Otherwise a device that waits
+    /// for its next server is an error.
+    takes_over: bool,
+    /// The backing may have another name than when its area was made.
+    moved: bool,
+    /// Treats the free space of the unmounted ext2, ext3 or ext4 file system on the volume as
+    /// discarded. The volume must keep replicas, and no newer data may be in its write buffer.
+    free_from_ext: bool,
+    /// The volume will be mounted on this host. So the server bypasses the page cache, unless a
+    /// disk is emulated: the server must not wait for memory that only its own writes free.
+    mounted: bool,
+    /// Learns from the requests.
+    learning: Learning,
+    /// Lets the learner distinguish processes by the kernel's block trace of this device, the
+    /// clients' device for the volume or its partition. The device may come later. Without a trace,
+    /// the volume's own requests count as one stream; see [`ServerHandle::streams`].
+    observe: PathBuf,
+    /// Requires TLS from every client over TCP.
+    tls: TlsFiles,
+    /// Time from one check of a lasting area to the next.
+    scrub_every: Duration,
+    /// Time in which a client must choose an export.
+    greeting_most: Duration,
+}
+
 impl Builder {
     /// A plain pass-through of `backing` with the default export name and without an address.
     pub fn new(backing: Backing) -> Self {
@@ -220,12 +266,6 @@ impl Builder {
         }
     }
 
-    /// Refuses writes.
-    pub fn read_only(mut self, yes: bool) -> Self {
-        self.read_only = yes;
-        self
-    }
-
     /// The export's name.
     pub fn name(mut self, name: &str) -> Self {
         name.clone_into(&mut self.name);
@@ -245,49 +285,9 @@ impl Builder {
         self
     }
 
-    /// The directory of the optimized area's file. Required for block devices.
-    pub fn area_dir(mut self, dir: PathBuf) -> Self {
-        self.area_dir = Some(dir);
-        self
-    }
-
-    /// The file or device of an area from [`crate::area::make`], used instead of [`Self::area`]. An
-    /// area inside the backing is found by itself.
-    pub fn area_path(mut self, path: PathBuf) -> Self {
-        self.area_path = Some(path);
-        self
-    }
-
-    /// The server takes over the block device of a server that died. If `yes` is false, a device
-    /// that waits for its next server is an error.
-    pub const fn takes_over(mut self, yes: bool) -> Self {
-        self.takes_over = yes;
-        self
-    }
-
-    /// The backing may have another name than when its area was made.
-    pub const fn moved(mut self, yes: bool) -> Self {
-        self.moved = yes;
-        self
-    }
-
     /// The volume is opened for a drain: its area may have no space for a guard.
     pub const fn to_drain(mut self, yes: bool) -> Self {
         self.drain = yes;
-        self
-    }
-
-    /// Treats the free space of the unmounted ext2, ext3 or ext4 file system on the volume as
-    /// discarded. The volume must keep replicas, and no newer data may be in its write buffer.
-    pub const fn free_from_ext(mut self, yes: bool) -> Self {
-        self.free_from_ext = yes;
-        self
-    }
-
-    /// The volume will be mounted on this host. So the server bypasses the page cache, unless a
-    /// disk is emulated: the server must not wait for memory that only its own writes free.
-    pub const fn mounted(mut self, yes: bool) -> Self {
-        self.mounted = yes;
         self
     }
 
@@ -310,29 +310,9 @@ impl Builder {
         self
     }
 
-    /// Learns from the requests.
-    pub fn learning(mut self, learning: Learning) -> Self {
-        self.learning = Some(learning);
-        self
-    }
-
-    /// Lets the learner distinguish processes by the kernel's block trace of `device`, the clients'
-    /// device for the volume or its partition. The device may come later. Without a trace, the
-    /// volume's own requests count as one stream; see [`ServerHandle::streams`].
-    pub fn observe(mut self, device: PathBuf) -> Self {
-        self.observe = Some(device);
-        self
-    }
-
     /// Listens on an address.
     pub fn listen(mut self, address: Address) -> Self {
         self.addresses.push(address);
-        self
-    }
-
-    /// Requires TLS from every client over TCP.
-    pub fn tls(mut self, files: TlsFiles) -> Self {
-        self.tls = Some(files);
         self
     }
 
@@ -345,18 +325,6 @@ impl Builder {
     /// Lets these users connect to unix sockets, beside root and the user who serves.
     pub fn users(mut self, users: Vec<u32>) -> Self {
         self.access.users = users;
-        self
-    }
-
-    /// Time from one check of a lasting area to the next.
-    pub const fn scrub_every(mut self, time: Duration) -> Self {
-        self.scrub_every = time;
-        self
-    }
-
-    /// Time in which a client must choose an export.
-    pub const fn greeting_most(mut self, most: Duration) -> Self {
-        self.greeting_most = most;
         self
     }
 

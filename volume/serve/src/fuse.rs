@@ -22,7 +22,7 @@ use fuser::{
 use rustix::fs::{FallocateFlags, OFlags};
 use seekless_block::{Flags, SECTOR_BYTES};
 use seekless_host::mounts::mounts;
-use seekless_host::{HostError, cannot, fuse_mount, pressure};
+use seekless_host::{cannot, cannot_at, fuse_mount, pressure};
 use seekless_nbd::Errno;
 
 use crate::error::ServeError;
@@ -50,23 +50,21 @@ pub struct MountPoint {
 impl MountPoint {
     /// Finds or makes the file. First removes the mount of a dead server.
     pub fn new(path: &Path) -> Result<Self, ServeError> {
-        let fail = |what| move |source| HostError::Path { path: path.to_owned(), what, source };
-        File::options().read(true).write(true).open(fuse_mount::DEVICE).map_err(|source| {
-            let what = "open it: FUSE needs the kernel's fuse module, and access to this device";
-            HostError::Path { path: fuse_mount::DEVICE.into(), what, source }
-        })?;
+        let device = Path::new(fuse_mount::DEVICE);
+        let what = "open it: FUSE needs the kernel's fuse module, and access to this device";
+        File::options().read(true).write(true).open(device).map_err(cannot_at(device, what))?;
         if fuse_mount::is_dead(path) {
             let what = "unmount it after the death of its server";
-            fuse_mount::unmount(path, true).map_err(fail(what))?;
+            fuse_mount::unmount(path, true).map_err(cannot_at(path, what))?;
         }
         let made = match path.metadata() {
             Ok(meta) if meta.is_file() => false,
             Ok(_) => return Err(ServeError::MountPoint(path.to_owned())),
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                File::create_new(path).map_err(fail("make a file to mount over"))?;
+                File::create_new(path).map_err(cannot_at(path, "make a file to mount over"))?;
                 true
             }
-            Err(e) => return Err(fail("ask for its kind")(e).into()),
+            Err(e) => return Err(cannot_at(path, "ask for its kind")(e).into()),
         };
         Ok(Self { path: path.to_owned(), made })
     }
@@ -77,8 +75,7 @@ impl MountPoint {
         server: &ServerHandle,
         ended: impl FnOnce() + Send + 'static,
     ) -> Result<FuseMount, ServeError> {
-        let path = self.path.clone();
-        let fail = |source| HostError::Path { path, what: "mount the volume over it", source };
+        let fail = cannot_at(&self.path, "mount the volume over it");
         let read_only = server.is_read_only();
         let at = self.path.canonicalize().ok();
         let export = Export {
@@ -155,10 +152,7 @@ impl FuseMount {
         match self.take_away(false) {
             Ok(()) => Ok(true),
             Err(e) if e.kind() == io::ErrorKind::ResourceBusy => Ok(false),
-            Err(source) => {
-                let path = self.point.path.clone();
-                Err(HostError::Path { path, what: "unmount the volume from it", source }.into())
-            }
+            Err(e) => Err(cannot_at(&self.point.path, "unmount the volume from it")(e).into()),
         }
     }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 use rustix::fs::Mode;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
-use seekless_host::HostError;
+use seekless_host::cannot_at;
 
 use crate::error::ServeError;
 use crate::tls::Tls;
@@ -276,15 +276,12 @@ fn clear_stale(path: &Path) -> Result<(), ServeError> {
         }
         Ok(_) => {}
     }
-    let failed = |what, source| -> ServeError {
-        HostError::Path { path: path.to_owned(), what, source }.into()
-    };
     match UnixStream::connect(path) {
         Ok(_) => refuse("another server listens there; stop it or choose another path"),
         Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => {
-            std::fs::remove_file(path).map_err(|source| failed("remove the stale socket", source))
+            Ok(std::fs::remove_file(path).map_err(cannot_at(path, "remove the stale socket"))?)
         }
-        Err(source) => Err(failed("tell whether a server listens on the socket", source)),
+        Err(e) => Err(cannot_at(path, "tell whether a server listens on the socket")(e).into()),
     }
 }
 

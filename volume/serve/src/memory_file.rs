@@ -10,7 +10,7 @@ use std::sync::Arc;
 use seekless_block::Bytes;
 use seekless_learn::{AccessGraph, Decoded, EDGES_MAX, StateError};
 
-use seekless_host::{HostError, part_of, remove_parts, write_whole};
+use seekless_host::{HostError, cannot_at, part_of, remove_parts, write_whole};
 
 use crate::error::ServeError;
 
@@ -34,8 +34,7 @@ impl MemoryFile {
         let mut memory = Self { path: path.to_owned(), known: None, say, failed: false };
         memory.known = memory.read()?;
         // Tests the write now, not in an hour.
-        let cannot = |source| HostError::Path { path: path.to_owned(), what: "be written", source };
-        part_of(path).map_err(cannot)?;
+        part_of(path).map_err(cannot_at(path, "be written"))?;
         let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
         remove_parts(folder, |name| Some(name) == path.file_name());
         Ok(memory)
@@ -52,23 +51,19 @@ impl MemoryFile {
     }
 
     fn read(&self) -> Result<Option<Decoded>, ServeError> {
-        let path = || self.path.clone();
-        let cannot =
-            |source| HostError::Path { path: path(), what: "read the learned data", source };
+        let cannot = || cannot_at(&self.path, "read the learned data");
         let meta = match self.path.metadata() {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
-            other => other.map_err(cannot)?,
+            other => other.map_err(cannot())?,
         };
         let not_ours = || {
-            HostError::Refused {
-            path: path(),
-            why: "is not a state file of seekless, and would be overwritten: name another file, or remove this file".to_owned(),
-        }
+            let why = "is not a state file of seekless, and would be overwritten: name another file, or remove this file";
+            HostError::Refused { path: self.path.clone(), why: why.to_owned() }
         };
         if !meta.is_file() || meta.len() > BYTES_MAX {
             return Err(not_ours().into());
         }
-        let bytes = fs::read(&self.path).map_err(cannot)?;
+        let bytes = fs::read(&self.path).map_err(cannot())?;
         match AccessGraph::decode(&bytes, Bytes(0), EDGES_MAX) {
             Ok(found) => Ok(Some(found)),
             Err(StateError::NotOurs) => Err(not_ours().into()),

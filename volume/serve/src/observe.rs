@@ -364,5 +364,4 @@ fn drain(recorder: &mut Recorder, start: u64, each: &mut dyn FnMut(&Request)) {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests fail by panic")]
 mod tests;

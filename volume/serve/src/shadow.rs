@@ -111,13 +111,11 @@ pub enum StandIn {
 
 impl StandIn {
     /// For a file or block device, from what the kernel says of its disk.
-    #[must_use]
     pub fn of(backing: &Path) -> Self {
         if identity::rotates(backing) == Some(false) { Self::Flash } else { Self::Rotating }
     }
 
     /// The name of the assumed disk.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Rotating => "exos-x20",
@@ -369,13 +367,9 @@ impl Model {
         while let Some(at) = self.drive.next_event() {
             self.now = self.now.max(at);
             while let Some(done) = self.drive.poll(self.now) {
-                let a = &done.access;
-                self.busy.overhead += a.overhead;
-                self.busy.seek += a.seek;
-                self.busy.rotation += a.rotation;
-                self.busy.transfer += a.transfer;
+                self.busy.add(&done.access);
                 if io.background {
-                    self.moving_s += a.total().as_secs_f64();
+                    self.moving_s += done.access.total().as_secs_f64();
                 }
             }
         }

@@ -372,7 +372,6 @@ fn unless_blocked(result: io::Result<usize>) -> io::Result<Option<usize>> {
 }
 
 #[cfg(test)]
-#[allow(clippy::print_stderr, reason = "tests say what they skip")]
 mod tests {
     use std::process::Command;
 

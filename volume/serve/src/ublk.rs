@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::EventfdFlags;
 use seekless_block::SECTOR_BYTES;
-use seekless_host::{HostError, Users, cannot, pressure};
+use seekless_host::{HostError, Users, cannot, cannot_at, pressure};
 use twox_hash::XxHash3_64;
 
 use crate::backend::identity;
@@ -83,16 +83,12 @@ fn node(kind: char, number: u32) -> PathBuf {
     PathBuf::from(format!("/dev/ublk{kind}{number}"))
 }
 
-fn fail(path: PathBuf, what: &'static str) -> impl FnOnce(io::Error) -> HostError {
-    move |source| HostError::Path { path, what, source }
-}
-
 impl UblkPoint {
     /// The device `number`, or any. Takes over the device of a server of the same backing that
     /// died.
     pub fn new(number: Option<u32>, backing: &Path) -> Result<Self, ServeError> {
         let what = "open it: this needs Linux 6.5 or later, root, and `modprobe ublk_drv`";
-        let control = ControlDevice::open().map_err(fail(wire::CONTROL.into(), what))?;
+        let control = ControlDevice::open().map_err(cannot_at(Path::new(wire::CONTROL), what))?;
         let mark = Mark::of(backing);
         let rotates = identity::rotates(backing).unwrap_or(true);
         let elsewhere = NbdUri::in_path(backing).is_some();
@@ -126,17 +122,17 @@ impl UblkPoint {
             self.take_over(server, &wanted)?;
         } else {
             let set = self.control.with_parameters(wire::SET_PARAMS, self.number, &mut wanted);
-            set.map_err(fail(self.path(), "set its parameters"))?;
+            set.map_err(cannot_at(&self.path(), "set its parameters"))?;
         }
         let in_order = Arc::new(OnceLock::new());
         let (thread, ready) = self.spawn(server, Arc::clone(&in_order), ended)?;
-        ready.recv().unwrap_or_else(|_| Err(io::Error::other("its thread ended"))).map_err(
-            fail(node('c', self.number), "take requests from it: is io_uring allowed here?"),
-        )?;
+        let ready = ready.recv().unwrap_or_else(|_| Err(io::Error::other("its thread ended")));
+        let what = "take requests from it: is io_uring allowed here?";
+        ready.map_err(cannot_at(&node('c', self.number), what))?;
         let start = if self.left { wire::END_USER_RECOVERY } else { wire::START_DEV };
         let own = u64::from(std::process::id());
         let started = self.control.send(start, self.number, own);
-        started.map_err(fail(self.path(), "start the device"))?;
+        started.map_err(cannot_at(&self.path(), "start the device"))?;
         // From here on the device has users.
         self.made = false;
         let reserve = usize::from(DEPTH) * OF_REQUEST_BYTES + server.stage.0 as usize;
@@ -180,7 +176,7 @@ impl UblkPoint {
         let path = self.path();
         let mut found = Parameters { len: wanted.len, ..Parameters::default() };
         let got = self.control.with_parameters(wire::GET_PARAMS, self.number, &mut found);
-        got.map_err(fail(path.clone(), "ask for its parameters"))?;
+        got.map_err(cannot_at(&path, "ask for its parameters"))?;
         let same = found.sectors == wanted.sectors
             && (found.attributes ^ wanted.attributes) & wire::READ_ONLY == 0;
         // In write-back, with replicas, and after a crash of another server, an acknowledged write
@@ -197,13 +193,13 @@ impl UblkPoint {
             };
             return Err(HostError::Refused { path, why: why.to_owned() }.into());
         }
-        let start = Instant::now();
+        let (start, what) = (Instant::now(), "take it over from a dead server");
         loop {
             match self.control.send(wire::START_USER_RECOVERY, self.number, 0) {
                 Err(e) if is_busy(&e) && start.elapsed() < PATIENCE => {
                     std::thread::sleep(Duration::from_millis(50));
                 }
-                other => break other.map_err(fail(path, "take it over from a dead server"))?,
+                other => break other.map_err(cannot_at(&path, what))?,
             }
         }
         Ok(())
@@ -344,7 +340,10 @@ fn add(control: &ControlDevice, number: Option<u32>, mark: u64) -> Result<u32, S
             let why = "another server has this device, or had it and died; give another number, or start that server again and stop it".to_owned();
             Err(HostError::Refused { path: node('b', device), why }.into())
         }
-        Err(e) => Err(fail(wire::CONTROL.into(), "make a device (Linux 6.5 or later)")(e).into()),
+        Err(e) => {
+            let what = "make a device (Linux 6.5 or later)";
+            Err(cannot_at(Path::new(wire::CONTROL), what)(e).into())
+        }
     }
 }
 
@@ -396,10 +395,10 @@ impl UblkDevice {
         let claim = File::options().read(true).custom_flags(libc::O_EXCL).open(&path);
         let claim = match claim {
             Err(e) if is_busy(&e) => return Ok(false),
-            other => other.map_err(fail(path.clone(), "claim it"))?,
+            other => other.map_err(cannot_at(&path, "claim it"))?,
         };
         let stopped = self.point.control.send(wire::STOP_DEV, self.point.number, 0);
-        stopped.map_err(fail(path, "stop it"))?;
+        stopped.map_err(cannot_at(&path, "stop it"))?;
         drop(claim);
         self.delete()?;
         Ok(true)
@@ -422,7 +421,7 @@ impl UblkDevice {
         match self.point.control.send(wire::DEL_DEV, self.point.number, 0) {
             // Somebody else has deleted it.
             Err(e) if e.raw_os_error() == Some(libc::ENODEV) => Ok(()),
-            other => Ok(other.map_err(fail(self.path(), "delete it"))?),
+            other => Ok(other.map_err(cannot_at(&self.path(), "delete it"))?),
         }
     }
 }

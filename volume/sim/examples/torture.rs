@@ -13,6 +13,7 @@
 #[path = "../tests/enumerator/mod.rs"]
 mod enumerator;
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,17 +36,25 @@ const USAGE: &str =
   --all          a seventh of the states each without any, with faults, replicas, both, parts, trail and in-place, then a table of them
   --one          live one history alone";
 
-#[derive(Clone, Copy, Default)]
+/// The kinds of histories: a name, the options that choose it, and how it is made from a seed.
+const KINDS: [(&str, &[&str], fn(u64) -> History); 7] = [
+    ("plain", &[], History::of),
+    ("faults", &["--faults"], |seed| History::with_faults(seed, false)),
+    ("replicas", &["--replicas"], History::with_replicas),
+    ("faulty-replicas", &["--faults", "--replicas"], |seed| History::with_faults(seed, true)),
+    ("parts", &["--parts"], History::with_parts),
+    ("trail", &["--trail"], History::with_trail),
+    ("in-place", &["--in-place"], History::with_in_place),
+];
+
+#[derive(Default)]
 struct Options {
     states: u64,
     seed: u64,
     looks: u64,
     failures: u64,
-    faults: bool,
-    replicas: bool,
-    parts: bool,
-    trail: bool,
-    in_place: bool,
+    /// Those that choose a kind, in the order of the alphabet.
+    kind: BTreeSet<String>,
     all: bool,
     one: bool,
 }
@@ -60,32 +69,16 @@ fn options() -> Result<Options, String> {
             "--seed" => &mut options.seed,
             "--looks" => &mut options.looks,
             "--failures" => &mut options.failures,
-            "--faults" => {
-                options.faults = true;
-                continue;
-            }
-            "--replicas" => {
-                options.replicas = true;
-                continue;
-            }
-            "--parts" => {
-                options.parts = true;
-                continue;
-            }
-            "--trail" => {
-                options.trail = true;
-                continue;
-            }
-            "--in-place" => {
-                options.in_place = true;
-                continue;
-            }
             "--all" => {
                 options.all = true;
                 continue;
             }
             "--one" => {
                 options.one = true;
+                continue;
+            }
+            kind if KINDS.iter().any(|(_, of, _)| of.contains(&kind)) => {
+                options.kind.insert(kind.to_owned());
                 continue;
             }
             _ => return Err(format!("'{name}' is no option\n{USAGE}")),
@@ -114,31 +107,16 @@ fn main() -> ExitCode {
             println!("panic at {place}");
         }
     }));
-    let kinds = [
-        ("plain", [false; 5]),
-        ("faults", [true, false, false, false, false]),
-        ("replicas", [false, true, false, false, false]),
-        ("faulty-replicas", [true, true, false, false, false]),
-        ("parts", [false, false, true, false, false]),
-        ("trail", [false, false, false, true, false]),
-        ("in-place", [false, false, false, false, true]),
-    ];
     let (mut seed, mut all, mut failed, mut table) =
         (options.seed, Tally::default(), 0, Vec::new());
-    for (name, which) in kinds {
-        let from = seed;
-        let [faults, replicas, parts, trail, in_place] = which;
-        let states = options.states / kinds.len() as u64;
-        let kind = if options.all {
-            Options { states, faults, replicas, parts, trail, in_place, ..options }
-        } else if which
-            == [options.faults, options.replicas, options.parts, options.trail, options.in_place]
-        {
-            options
-        } else {
+    for (name, of, make) in KINDS {
+        let (from, mut states) = (seed, options.states);
+        if options.all {
+            states /= KINDS.len() as u64;
+        } else if !options.kind.iter().eq(of) {
             continue;
-        };
-        let (tally, failures) = run(&kind, &mut seed, &shrinking);
+        }
+        let (tally, failures) = run(&options, states, make, &mut seed, &shrinking);
         all.add(tally);
         failed += failures;
         table.push(line(name, from, &tally, failures));
@@ -179,17 +157,16 @@ fn line(name: &str, seed: u64, tally: &Tally, failures: u64) -> String {
 }
 
 /// History after history of one kind.
-fn run(options: &Options, seed: &mut u64, shrinking: &AtomicBool) -> (Tally, u64) {
+fn run(
+    options: &Options,
+    states: u64,
+    make: fn(u64) -> History,
+    seed: &mut u64,
+    shrinking: &AtomicBool,
+) -> (Tally, u64) {
     let (mut tally, mut failures, mut told) = (Tally::default(), 0, 0);
-    while tally.states < options.states && failures < options.failures {
-        let history = match (options.faults, options.replicas) {
-            _ if options.in_place => History::with_in_place(*seed),
-            _ if options.trail => History::with_trail(*seed),
-            _ if options.parts => History::with_parts(*seed),
-            (true, replicas) => History::with_faults(*seed, replicas),
-            (_, true) => History::with_replicas(*seed),
-            _ => History::of(*seed),
-        };
+    while tally.states < states && failures < options.failures {
+        let history = make(*seed);
         if let Err(failure) = explore::<Engine>(&history, &Looks::Each(options.looks), &mut tally) {
             failures += 1;
             println!("FAILED seed {seed}, after {} states: {}", tally.states, failure.reason);

@@ -30,7 +30,6 @@ pub struct GuardedDay {
 
 /// The vanilla system with which the adaptive policy on this system is compared: without its reading
 /// ahead and its trail, and with the same write buffer at the same place.
-#[must_use]
 pub fn vanilla_of(config: &SimConfig) -> SimConfig {
     let mut vanilla = *config;
     let Config { area, write_buffer_percent, adaptive, .. } = config.engine;
@@ -196,19 +195,16 @@ impl Guarded {
     }
 
     /// The accounts of the days, in order.
-    #[must_use]
     pub fn days(&self) -> &[GuardedDay] {
         &self.days
     }
 
     /// The guard.
-    #[must_use]
     pub const fn guard(&self) -> &Guard {
         &self.guard
     }
 
     /// The actual system.
-    #[must_use]
     pub const fn actual(&self) -> &Simulation {
         &self.actual.sim
     }

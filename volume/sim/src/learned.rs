@@ -5,7 +5,6 @@ use seekless_engine::{Config, Engine};
 use seekless_learn::{AnsweredReads, ReplicaProgress, ReplicaSpace, VolumeShape, needs_no_more};
 
 /// The learner's view of a volume with this engine.
-#[must_use]
 pub fn shape_of(config: &Config) -> VolumeShape {
     VolumeShape {
         capacity: config.capacity,

@@ -25,7 +25,6 @@ pub struct Phases {
 
 impl Phases {
     /// Overhead, seek, rotation and transfer.
-    #[must_use]
     pub fn busy(&self) -> Duration {
         self.overhead + self.seek + self.rotation + self.transfer
     }
@@ -80,13 +79,11 @@ impl IoCosts {
     }
 
     /// Of one kind.
-    #[must_use]
     pub const fn of(&self, class: Class, target: Target, writes: bool) -> &IoCost {
         &self.0[Self::index(class, target, writes)]
     }
 
     /// The drive's own work, of all kinds together.
-    #[must_use]
     pub fn behind(&self) -> Duration {
         self.0.iter().fold(Duration::ZERO, |sum, cost| sum + cost.behind)
     }
@@ -124,19 +121,16 @@ impl Response {
     }
 
     /// Requests answered.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.histogram.len()
     }
 
     /// Mean in milliseconds; zero without requests.
-    #[must_use]
     pub fn mean_ms(&self) -> f64 {
         if self.count() == 0 { 0.0 } else { self.sum as f64 / self.count() as f64 / 1e6 }
     }
 
     /// The time within which a share `q` (0 to 1) of requests ended, in milliseconds.
-    #[must_use]
     pub fn quantile_ms(&self, q: f64) -> f64 {
         if self.count() == 0 {
             return 0.0;
@@ -145,7 +139,6 @@ impl Response {
     }
 
     /// Longest, in milliseconds.
-    #[must_use]
     pub fn max_ms(&self) -> f64 {
         self.max as f64 / 1e6
     }

@@ -6,45 +6,39 @@ use seekless_disk::Operations;
 use crate::measure::Measured;
 use crate::simulation::{SimError, Simulation};
 
+/// For clients, and for moving data.
+type Costs = (Duration, Duration);
+
 /// A simulation, and how much of its cost has been read.
 #[derive(Debug)]
 pub(crate) struct Metered {
     pub(crate) sim: Simulation,
-    pub(crate) costs: Read,
+    /// The costs of this lap that were read.
+    read: Costs,
+    /// Costs of laps that ended, not read yet.
+    left: Costs,
     operations: Operations,
 }
 
-/// How far a simulation's costs were read.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Read {
-    clients: Duration,
-    pub(crate) moving: Duration,
-    /// Costs of laps that ended, not read yet.
-    left: (Duration, Duration),
-}
-
-impl Read {
-    /// The cost since the last reading: for clients, and for moving data.
-    pub(crate) fn read(&mut self, sim: &Simulation) -> (Duration, Duration) {
-        self.read_from(sim.so_far())
-    }
-
-    fn read_from(&mut self, m: &Measured) -> (Duration, Duration) {
-        let (clients, moving) = (m.foreground.busy(), m.background.busy());
-        let new = (clients - self.clients, moving - self.moving);
-        (self.clients, self.moving) = (clients, moving);
-        let left = std::mem::take(&mut self.left);
-        (left.0 + new.0, left.1 + new.1)
-    }
+fn costs(m: &Measured) -> Costs {
+    (m.foreground.busy(), m.background.busy())
 }
 
 impl Metered {
     pub(crate) fn new(sim: Simulation) -> Self {
-        Self { sim, costs: Read::default(), operations: Operations::default() }
+        let (read, left) = (Costs::default(), Costs::default());
+        Self { sim, read, left, operations: Operations::default() }
     }
 
-    pub(crate) fn take(&mut self) -> (Duration, Duration) {
-        self.costs.read(&self.sim)
+    /// The costs since the last call.
+    pub(crate) fn take(&mut self) -> Costs {
+        self.read_to(costs(self.sim.so_far()))
+    }
+
+    fn read_to(&mut self, now: Costs) -> Costs {
+        let before = std::mem::replace(&mut self.read, now);
+        let left = std::mem::take(&mut self.left);
+        (left.0 + (now.0 - before.0), left.1 + (now.1 - before.1))
     }
 
     /// The cost of this time, with the operations since the last call.
@@ -56,8 +50,8 @@ impl Metered {
 
     pub(crate) fn lap(&mut self) -> Result<Measured, SimError> {
         let m = self.sim.lap()?;
-        let left = self.costs.read_from(&m);
-        self.costs = Read { left, ..Read::default() };
+        self.left = self.read_to(costs(&m));
+        self.read = Costs::default();
         Ok(m)
     }
 }

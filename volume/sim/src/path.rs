@@ -64,15 +64,8 @@ impl HeadPath {
     }
 
     /// The kept points, in order of time.
-    #[must_use]
     pub fn points(&self) -> &[Point] {
         &self.points
-    }
-
-    /// One in how many device I/Os was kept.
-    #[must_use]
-    pub const fn stride(&self) -> u64 {
-        self.stride
     }
 }
 
@@ -88,7 +81,7 @@ mod tests {
             path.push(Point { at, lba, kind: Kind::Read, distance: 0, took });
         }
         assert!(path.points().len() <= KEPT);
-        assert_eq!(path.stride(), 8);
+        assert_eq!(path.stride, 8);
         for (i, p) in path.points().iter().enumerate() {
             assert_eq!(p.at.0, i as u64 * 8);
         }

@@ -181,7 +181,7 @@ impl Simulation {
 
     /// Lets time pass until all requested replicas are written or refused.
     pub fn settle_replicas(&mut self) -> Result<(), SimError> {
-        self.step_while(|s| s.is_replicating() && s.next_event().is_some())
+        self.step_while(|s| s.engine.is_replicating() && s.next_event().is_some())
     }
 
     /// Lets time pass until the engine has no work of its own.
@@ -210,25 +210,17 @@ impl Simulation {
     }
 
     /// The current time.
-    #[must_use]
     pub const fn now(&self) -> SimTime {
         self.now
     }
 
-    /// Whether requested replicas are not yet written.
-    #[must_use]
-    pub fn is_replicating(&self) -> bool {
-        self.engine.is_replicating()
-    }
-
     /// The engine.
-    #[must_use]
     pub const fn engine(&self) -> &Engine {
         &self.engine
     }
 
     /// The adaptive policy, to tell it of the future, where it is in use.
-    pub fn adaptive(&mut self) -> Option<&mut Adaptive> {
+    pub(crate) fn adaptive(&mut self) -> Option<&mut Adaptive> {
         self.engine.adaptive()
     }
 
@@ -278,22 +270,9 @@ impl Simulation {
         self.feed(Input::Bypass(on));
     }
 
-    /// The usable copies.
-    #[must_use]
-    pub fn standing(&self) -> Plan {
-        self.engine.standing()
-    }
-
     /// The work of the engine so far.
-    #[must_use]
     pub fn stats(&self) -> Stats {
         self.engine.stats()
-    }
-
-    /// Whether data is being moved.
-    #[must_use]
-    pub fn is_moving(&self) -> bool {
-        self.engine.progress().is_some()
     }
 
     /// Sends one more request, at its time.
@@ -341,32 +320,22 @@ impl Simulation {
     }
 
     /// The capacity for clients.
-    #[must_use]
     pub const fn capacity(&self) -> Sectors {
         self.config.engine.capacity
     }
 
-    /// The capacity for a plan: the area without the engine's metadata and log.
-    #[must_use]
-    pub const fn room(&self) -> Sectors {
-        self.engine.room()
-    }
-
     /// Time and energy by state so far, with installing and background work.
-    #[must_use]
     pub fn usage(&self) -> Usage {
         self.drive.usage(self.now)
     }
 
     /// Operations so far, as a provider counts them, and what they cost beside their time.
-    #[must_use]
     pub fn operations(&self) -> (Operations, Toll) {
         (self.drive.operations().unwrap_or_default(), self.config.engine.toll)
     }
 
     /// The measurements so far. The span, the engine's counts and everything by state come only at
     /// the end.
-    #[must_use]
     pub const fn so_far(&self) -> &Measured {
         &self.measured
     }

@@ -11,10 +11,14 @@ use seekless_engine::Engine;
 use toy::{Toy, Wrong};
 
 /// Histories from these seeds; panics with the smallest history found of the first failure.
-fn all_hold<M: Machine>(seeds: std::ops::Range<u64>, looks: u64) -> Tally {
+fn all_hold<M: Machine>(
+    seeds: std::ops::Range<u64>,
+    history: impl Fn(u64) -> History,
+    looks: u64,
+) -> Tally {
     let mut tally = Tally::default();
     for seed in seeds {
-        if let Err(failure) = explore::<M>(&History::of(seed), &Looks::Each(looks), &mut tally) {
+        if let Err(failure) = explore::<M>(&history(seed), &Looks::Each(looks), &mut tally) {
             panic!("{}", shrink::<M>(failure, 300));
         }
     }
@@ -25,7 +29,7 @@ fn all_hold<M: Machine>(seeds: std::ops::Range<u64>, looks: u64) -> Tally {
 /// The example `torture` examines a million of them.
 #[test]
 fn the_engine_keeps_its_promises_in_every_state_that_a_crash_leaves() {
-    let tally = all_hold::<Engine>(0..80, 2);
+    let tally = all_hold::<Engine>(0..80, History::of, 2);
     assert!(tally.states > 6_000 && tally.cut > 2_000, "{tally:?}");
     assert!(tally.damaged > 1_000 && tally.told > 30, "{tally:?}");
     // The crashes interrupt all of the engine's work.
@@ -38,14 +42,7 @@ fn the_engine_keeps_its_promises_in_every_state_that_a_crash_leaves() {
 /// Replicas, free map, watermarks and victims.
 #[test]
 fn with_replicas_in_discarded_pages_it_keeps_them_too() {
-    let mut tally = Tally::default();
-    for seed in 0..30 {
-        let history = History::with_replicas(seed);
-        if let Err(failure) = explore::<Engine>(&history, &Looks::Each(2), &mut tally) {
-            panic!("{}", shrink::<Engine>(failure, 300));
-        }
-    }
-    println!("{tally:?}");
+    let tally = all_hold::<Engine>(0..30, History::with_replicas, 2);
     assert!(tally.states > 3_000 && tally.cut > 1_000 && tally.damaged > 500, "{tally:?}");
     assert!(tally.done.iter().all(|&n| n > 0), "{tally:?}");
 }
@@ -54,14 +51,7 @@ fn with_replicas_in_discarded_pages_it_keeps_them_too() {
 /// come and go; and the engine dies alone, too.
 #[test]
 fn under_blocks_shorter_than_a_page_it_keeps_them_too() {
-    let mut tally = Tally::default();
-    for seed in 0..8 {
-        let history = History::with_parts(seed);
-        if let Err(failure) = explore::<Engine>(&history, &Looks::Each(1), &mut tally) {
-            panic!("{}", shrink::<Engine>(failure, 300));
-        }
-    }
-    println!("{tally:?}");
+    let tally = all_hold::<Engine>(0..8, History::with_parts, 1);
     assert!(tally.states > 1_000 && tally.killed > 300 && tally.cut > 200, "{tally:?}");
 }
 
@@ -70,14 +60,7 @@ fn under_blocks_shorter_than_a_page_it_keeps_them_too() {
 #[test]
 fn where_devices_fail_it_keeps_them_too() {
     for replicas in [false, true] {
-        let mut tally = Tally::default();
-        for seed in 0..20 {
-            let history = History::with_faults(seed, replicas);
-            if let Err(failure) = explore::<Engine>(&history, &Looks::Each(2), &mut tally) {
-                panic!("{}", shrink::<Engine>(failure, 300));
-            }
-        }
-        println!("{tally:?}");
+        let tally = all_hold::<Engine>(0..20, |seed| History::with_faults(seed, replicas), 2);
         assert!(tally.states > 2_000 && tally.failed > 500, "{tally:?}");
         assert!(replicas || tally.forgot > 0, "{tally:?}");
     }
@@ -87,14 +70,7 @@ fn where_devices_fail_it_keeps_them_too() {
 /// found again, and proven.
 #[test]
 fn with_a_trail_it_keeps_them_too() {
-    let mut tally = Tally::default();
-    for seed in 0..16 {
-        let history = History::with_trail(seed);
-        if let Err(failure) = explore::<Engine>(&history, &Looks::Each(1), &mut tally) {
-            panic!("{}", shrink::<Engine>(failure, 300));
-        }
-    }
-    println!("{tally:?}");
+    let tally = all_hold::<Engine>(0..16, History::with_trail, 1);
     assert!(tally.states > 3_000 && tally.cut > 500 && tally.killed > 500, "{tally:?}");
     let [appended, reads, rounds, dropped, in_doubt, proven] = tally.trail;
     assert!(appended > 400 && reads > 100 && rounds > 20, "{tally:?}");
@@ -104,21 +80,14 @@ fn with_a_trail_it_keeps_them_too() {
 /// Copies are opened, written in place, destaged, closed and overwritten.
 #[test]
 fn with_writes_in_place_it_keeps_them_too() {
-    let mut tally = Tally::default();
-    for seed in 0..16 {
-        let history = History::with_in_place(seed);
-        if let Err(failure) = explore::<Engine>(&history, &Looks::Each(1), &mut tally) {
-            panic!("{}", shrink::<Engine>(failure, 300));
-        }
-    }
-    println!("{tally:?}");
+    let tally = all_hold::<Engine>(0..16, History::with_in_place, 1);
     assert!(tally.states > 3_000 && tally.cut > 500 && tally.killed > 500, "{tally:?}");
     assert!(tally.in_place > 100 && tally.done[2] > 100 && tally.trail[0] > 0, "{tally:?}");
 }
 
 #[test]
 fn what_is_right_is_found_right() {
-    let tally = all_hold::<Toy<{ Wrong::Nothing as u8 }>>(0..24, 2);
+    let tally = all_hold::<Toy<{ Wrong::Nothing as u8 }>>(0..24, History::of, 2);
     assert!(tally.states > 2000 && tally.cut > 600 && tally.damaged > 400, "{tally:?}");
 }
 

@@ -237,9 +237,7 @@ fn the_catalogue_disk_runs_too() {
     let settings = SimConfig {
         engine: Config::new(Sectors(150_000_000)),
         area_at: Lba(150_000_000),
-        scheduler: Scheduler::Fcfs,
-        spin_down: SpinDown::None,
-        replay: CLOSED,
+        ..config(CLOSED, Scheduler::Fcfs)
     };
     let mut sim = Simulation::new(disk, settings).unwrap();
     for i in 0..2000u64 {
@@ -260,7 +258,7 @@ fn bypassed_copies_are_kept_and_kept_equal_to_their_homes() {
     let copy = |home, place| Copy { home: Extent::new(home, 8), place: Lba(place) };
     let plan = Plan { copies: vec![copy(104, 0), copy(50_000, 8)] };
     sim.install(plan.clone()).unwrap();
-    assert_eq!(sim.standing(), plan);
+    assert_eq!(sim.engine().standing(), plan);
     sim.bypass(true);
     sim.offer(&read(0, 104, 8)).unwrap();
     let write = Request::new(SimTime(0), Op::Write, Extent::new(50_000, 4));
@@ -270,7 +268,7 @@ fn bypassed_copies_are_kept_and_kept_equal_to_their_homes() {
     sim.offer(&read(0, 50_000, 8)).unwrap();
     let m = sim.lap().unwrap();
     assert_eq!((m.engine.home_reads, m.engine.copy_reads), (2, 1));
-    assert_eq!(sim.standing(), Plan { copies: vec![copy(104, 0)] });
+    assert_eq!(sim.engine().standing(), Plan { copies: vec![copy(104, 0)] });
 }
 
 /// Places of 4 KiB, scattered over 20 GB.
@@ -278,24 +276,24 @@ fn scattered(dice: &mut Dice, n: usize) -> Vec<u64> {
     (0..n).map(|_| dice.below(5_000_000) * 8).collect()
 }
 
-/// Disk time of days of reads, one every 50 ms: vanilla's, and that of the adaptive policy.
-fn guarded(days: &[Vec<u64>], replay: Replay) -> (Duration, Duration) {
+/// A disk, and a volume of 20 GB on it with a small RAM and an area for the adaptive policy.
+fn adaptive(area: Sectors, replay: Replay) -> (Device, SimConfig) {
     let disk = Device::new(&DeviceSpec::Disk(catalogue::get("wd800jb").unwrap())).unwrap();
     let capacity = Sectors(40_000_008);
     let engine = Config {
-        area: Sectors(64 << 11),
+        area,
         adaptive: true,
         cache_bytes: Bytes(1 << 20),
         read_ahead: Bytes(64 << 10),
         ..Config::new(capacity)
     };
-    let sim = SimConfig {
-        engine,
-        area_at: Lba(capacity.0),
-        scheduler: Scheduler::Fcfs,
-        spin_down: SpinDown::None,
-        replay,
-    };
+    let area_at = Lba(capacity.0);
+    (disk, SimConfig { engine, area_at, ..config(replay, Scheduler::Fcfs) })
+}
+
+/// Disk time of days of reads, one every 50 ms: vanilla's, and that of the adaptive policy.
+fn guarded(days: &[Vec<u64>], replay: Replay) -> (Duration, Duration) {
+    let (disk, sim) = adaptive(Sectors(64 << 11), replay);
     let busy = |engine: Config| {
         let mut guarded = Guarded::new(&disk, &SimConfig { engine, ..sim }, None).unwrap();
         let mut at_ms = 0;
@@ -308,27 +306,15 @@ fn guarded(days: &[Vec<u64>], replay: Replay) -> (Duration, Duration) {
         let m = guarded.lap().unwrap();
         m.foreground.busy() + m.background.busy()
     };
-    (busy(Config { area: Sectors(0), adaptive: false, ..engine }), busy(engine))
+    (busy(Config { area: Sectors(0), adaptive: false, ..sim.engine }), busy(sim.engine))
 }
 
 /// A copy of 512 MiB into a write buffer of 64 MiB: most of it goes home by way of the log. That is no
 /// work of the policy.
 #[test]
 fn a_write_buffer_that_works_is_no_fault_of_the_policy() {
-    let disk = Device::new(&DeviceSpec::Disk(catalogue::get("wd800jb").unwrap())).unwrap();
-    let capacity = Sectors(40_000_008);
-    let engine = Config {
-        area: Sectors(256 << 11),
-        adaptive: true,
-        cache_bytes: Bytes(1 << 20),
-        read_ahead: Bytes(64 << 10),
-        ..Config::new(capacity)
-    };
-    let sim = SimConfig {
-        engine: engine.with_write_buffer(25, Duration::ZERO),
-        area_at: Lba(capacity.0),
-        ..config(OPEN, Scheduler::Fcfs)
-    };
+    let (disk, mut sim) = adaptive(Sectors(256 << 11), OPEN);
+    sim.engine = sim.engine.with_write_buffer(25, Duration::ZERO);
     let mut guarded = Guarded::new(&disk, &sim, None).unwrap();
     for i in 0..4_096 {
         let at = SimTime(i * 40_000_000);
@@ -355,12 +341,9 @@ fn what_comes_again_every_day_pays() {
 /// Four requests wait at any time. RAM is small: most pages leave it before many others are used.
 #[test]
 fn a_busy_volume_writes_its_trail_too() {
-    let device = DeviceSpec::Disk(catalogue::get("wd800jb").unwrap());
-    let mut busy = config(Replay::Closed { depth: 4 }, Scheduler::Fcfs);
-    let home = Sectors(40_000_008);
-    let engine = Config { area: Sectors(64 << 11), adaptive: true, ..Config::new(home) };
-    (busy.engine, busy.area_at) = (Config { cache_bytes: Bytes(1 << 20), ..engine }, Lba(home.0));
-    let mut sim = Simulation::new(Device::new(&device).unwrap(), busy).unwrap();
+    let (disk, mut busy) = adaptive(Sectors(64 << 11), Replay::Closed { depth: 4 });
+    busy.engine.read_ahead = Bytes(0);
+    let mut sim = Simulation::new(disk, busy).unwrap();
     for start in scattered(&mut Dice::new(32), 4000) {
         sim.offer(&read(0, start, 8)).unwrap();
     }
@@ -392,18 +375,10 @@ fn the_analysis_of_clustered_data_is_what_the_simulation_finds() {
         for share in access.shares() {
             sums.push(sums.last().unwrap_or(&0.0) + share);
         }
-        let engine = Config {
-            cache_bytes: Bytes(0),
-            read_ahead: Bytes(0),
-            cluster: Bytes(0),
-            area: Sectors(0),
-            ..Config::new(disk.capacity())
-        };
-        let at = Lba(disk.capacity().0);
         let config = SimConfig {
-            engine,
-            area_at: at,
-            ..config(Replay::Closed { depth: 1 }, Scheduler::Fcfs)
+            engine: Config::new(disk.capacity()),
+            area_at: Lba(disk.capacity().0),
+            ..config(CLOSED, Scheduler::Fcfs)
         };
         let mut sim = Simulation::new(disk.clone(), config).unwrap();
         for _ in 0..REQUESTS {

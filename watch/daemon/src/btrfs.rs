@@ -354,5 +354,4 @@ fn number64(bytes: &[u8], at: usize) -> Option<u64> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests fail by panic")]
 mod tests;

@@ -7,6 +7,8 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use seekless_host::cannot_at;
+
 use crate::WatchError;
 use crate::report::{SCHEMA, WatchReport};
 
@@ -22,7 +24,7 @@ pub(crate) fn listen(state: &Path) -> Result<UnixListener, WatchError> {
     let path = socket(state);
     let _ = fs::remove_file(&path);
     let listener = UnixListener::bind(&path).and_then(|l| l.set_nonblocking(true).map(|()| l));
-    listener.map_err(|source| WatchError::Path { path, what: "listen for questions", source })
+    Ok(listener.map_err(cannot_at(&path, "listen for questions"))?)
 }
 
 /// After the end, nothing is left but the learned data.

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Write as _};
 use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use seekless_block::{Duration as SimDuration, SimTime};
 use seekless_host::mounts::MOUNTS;
 use seekless_host::notify::{ALIVE, Manager, READY, STOPPING};
-use seekless_host::tracing;
+use seekless_host::{cannot_at, tracing};
 use seekless_jobs::{Job, Watcher};
 
 use crate::WatchError;
@@ -110,21 +110,13 @@ impl Daemon {
     pub fn start(config: Config) -> Result<Self, WatchError> {
         let (_, all) = mounted()?;
         config.choice().check(&all)?;
-        let path = PathBuf::from(MOUNTS);
-        let mounts = File::open(&path).map_err(|source| WatchError::Path {
-            path,
-            what: "watch mounts",
-            source,
-        })?;
+        let mounts = Path::new(MOUNTS);
+        let mounts = File::open(mounts).map_err(cannot_at(mounts, "watch mounts"))?;
         // First of all: without this right, the rest is of no use.
         let tracer = Tracer::start(&Devices::default())?;
         let store = Store::open(&config.state)?;
         let control = control::listen(&config.state)?;
-        let fetcher = Fetcher::start().map_err(|source| WatchError::Path {
-            path: config.state.clone(),
-            what: "start threads",
-            source,
-        })?;
+        let fetcher = Fetcher::start().map_err(cannot_at(&config.state, "start threads"))?;
         let messages = if config.names { Vec::new() } else { store.forget_names() };
         let now = Instant::now();
         let mut daemon = Self {
@@ -165,7 +157,7 @@ impl Daemon {
     }
 
     /// The mount points that are watched.
-    pub fn points(&self) -> impl Iterator<Item = &std::path::Path> {
+    pub fn points(&self) -> impl Iterator<Item = &Path> {
         self.filesystems.iter().map(|f| f.mounted.point.as_path())
     }
 

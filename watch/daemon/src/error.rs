@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use seekless_host::HostError;
 use seekless_host::tracing::TraceError;
 
 /// Watching cannot start or continue.
@@ -15,8 +16,8 @@ pub enum WatchError {
     Unsupported { point: PathBuf, kind: String, why: &'static str },
     #[error("no file system to watch: {}", reasons(.0))]
     Nothing(Vec<String>),
-    #[error("{}: cannot {what}", path.display())]
-    Path { path: PathBuf, what: &'static str, source: io::Error },
+    #[error(transparent)]
+    Host(#[from] HostError),
     #[error("{}: another `seekless watch` uses this state; stop it first, or give --state another folder", .0.display())]
     InUse(PathBuf),
     #[error("{}: no `seekless watch` runs with this state; start one, or give --state its folder", path.display())]

@@ -217,17 +217,13 @@ pub(crate) fn number32(bytes: &[u8], at: usize) -> Option<u32> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests fail by panic")]
 mod tests {
     use std::process::Command;
 
-    use super::*;
+    use seekless_block::Dice;
 
-    fn output(command: &mut Command) -> String {
-        let output = command.output().unwrap();
-        assert!(output.status.success(), "{command:?}: {output:?}");
-        String::from_utf8(output.stdout).unwrap()
-    }
+    use super::*;
+    use crate::scratch::{Folder, output};
 
     fn debugfs(image: &std::path::Path, question: &str) -> String {
         output(Command::new("debugfs").args(["-w", "-R", question]).arg(image))
@@ -248,9 +244,9 @@ mod tests {
             eprintln!("SKIPPED ext inodes: no mkfs.ext4 or debugfs");
             return;
         }
-        let dir = std::env::temp_dir().join(format!("seekless-ext-{}", std::process::id()));
         for (kind, block) in [("ext2", 1024), ("ext3", 4096), ("ext4", 1024), ("ext4", 4096)] {
-            let (root, image) = (dir.join("root"), dir.join("image"));
+            let dir = Folder::new("ext");
+            let (root, image) = (dir.0.join("root"), dir.0.join("image"));
             tree(&root, block);
             File::create(&image).unwrap().set_len(64 << 20).unwrap();
             let mut make = Command::new("mkfs.ext4");
@@ -275,19 +271,14 @@ mod tests {
             assert!(ext.inode(&device, 0).unwrap().is_none());
             assert!(ext.inode(&device, 2).unwrap().is_some_and(|i| !i.is_plain), "the root");
             assert!(ext.inode(&device, u32::MAX).unwrap().is_none());
-            std::fs::remove_dir_all(&dir).unwrap();
         }
     }
 
     #[test]
     fn any_changed_superblock_inode_or_node_gives_no_panic() {
-        let seed = 5u64;
-        let mut state = seed;
-        let mut random = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (state >> 33) as u8
-        };
-        let empty = tempfile();
+        let mut dice = Dice::new(5);
+        let mut random = || dice.draw() as u8;
+        let empty = File::open("/dev/null").unwrap();
         for _ in 0..20_000 {
             let mut superblock = [0; SUPERBLOCK.1];
             superblock.iter_mut().for_each(|b| *b = random());
@@ -305,12 +296,5 @@ mod tests {
             let _ = ext.inode(&empty, u32::from(random()) + 1);
             let _ = ext.wait(&empty, &inode, 0..u64::from(random()) << 20);
         }
-    }
-
-    fn tempfile() -> File {
-        let path = std::env::temp_dir().join(format!("seekless-ext-empty-{}", std::process::id()));
-        let file = File::options().create(true).truncate(true).read(true).write(true).open(&path);
-        std::fs::remove_file(&path).unwrap();
-        file.unwrap()
     }
 }

@@ -397,11 +397,11 @@ pub(crate) fn is_there(device: &Device, order: &Order) -> bool {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests fail by panic")]
 mod tests {
     use seekless_jobs::Pages;
 
     use super::*;
+    use crate::scratch::Folder;
 
     fn target(point: &str) -> Target {
         let device = rustix::fs::stat(point).map_or(0, |s| s.st_dev);
@@ -410,18 +410,16 @@ mod tests {
 
     #[test]
     fn a_disk_that_hangs_leaves_threads_for_others() {
-        let dir = std::env::temp_dir().join(format!("seekless-fetch-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&dir);
-        std::fs::create_dir(&dir).unwrap();
+        let dir = Folder::new("fetch");
         // Opening it waits for a writer.
-        let hangs = dir.join("pipe");
+        let hangs = dir.0.join("pipe");
         rustix::fs::mknodat(rustix::fs::CWD, &hangs, FileType::Fifo, Mode::RWXU, 0).unwrap();
         let fetcher = Fetcher::start().unwrap();
         let (one, other) = (UnderWay::default(), UnderWay::default());
         for _ in 0..TASKS {
             fetcher.send(Task::Leaves(1, hangs.clone(), 5, Arc::default()), &one);
         }
-        fetcher.send(Task::Leaves(2, dir.join("none"), 5, Arc::default()), &other);
+        fetcher.send(Task::Leaves(2, dir.0.join("none"), 5, Arc::default()), &other);
         let found = fetcher.found.recv_timeout(std::time::Duration::from_secs(10));
         assert!(matches!(found, Ok(FetchResult::Leaves(2, None))), "{found:?}");
         assert_eq!(one.load(Ordering::Relaxed), TASKS);
@@ -430,7 +428,6 @@ mod tests {
             thread::yield_now();
         }
         drop(writer);
-        std::fs::remove_dir_all(&dir).unwrap();
     }
 
     #[test]

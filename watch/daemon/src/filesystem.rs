@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use rustc_hash::FxHashMap;
 use seekless_block::{Duration, PAGE_BYTES, SimTime};
+use seekless_host::cannot_at;
 use seekless_host::sys::xfs_uuid;
 use seekless_jobs::{DEVICE, Fills, Limits, ORDER_GROUPS, Order, PageUser, Pages, Watcher};
 
@@ -110,11 +111,7 @@ struct LastInode {
 impl Filesystem {
     /// Without jobs. `taken`: names of other states.
     pub(crate) fn open(mounted: Mounted, taken: &[u64]) -> Result<Self, WatchError> {
-        let point = mounted.point.clone();
-        let fail = |what| {
-            let path = point.clone();
-            move |source| WatchError::Path { path, what, source }
-        };
+        let fail = |what| cannot_at(&mounted.point, what);
         let mut id = identity(&mounted).map_err(fail("find the file system's number"))?;
         if taken.contains(&id) {
             // A snapshot has the UUID of its origin.

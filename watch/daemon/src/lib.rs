@@ -22,6 +22,8 @@ mod nodes;
 mod pressure;
 mod processes;
 mod report;
+#[cfg(test)]
+mod scratch;
 pub mod show;
 mod store;
 mod switch;

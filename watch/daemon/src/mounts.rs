@@ -6,6 +6,8 @@ use std::ops::Range;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use seekless_host::blocks::{folder, numbers_of, whole_disk};
+use seekless_host::cannot_at;
 use seekless_host::mounts::{MOUNTS, Mount, is_hidden, mounts, numbers};
 
 use crate::WatchError;
@@ -55,23 +57,15 @@ impl Mounted {
 
     /// Its folder in /sys. The device number of btrfs is no device's.
     fn sys(&self) -> io::Result<PathBuf> {
-        let (major, minor) = match self.tree {
+        Ok(folder(match self.tree {
             None => self.device,
-            Some(_) => {
-                let number = fs::metadata(&self.source)?.rdev();
-                (rustix::fs::major(number), rustix::fs::minor(number))
-            }
-        };
-        Ok(format!("/sys/dev/block/{major}:{minor}").into())
+            Some(_) => numbers_of(fs::metadata(&self.source)?.rdev()),
+        }))
     }
 
     /// Folder in /sys of the whole disk, and its number.
     pub(crate) fn disk(&self) -> io::Result<(PathBuf, u64)> {
-        let place = fs::canonicalize(self.sys()?)?;
-        let whole = match place.parent() {
-            Some(parent) if place.join("partition").exists() => parent.to_owned(),
-            _ => place,
-        };
+        let whole = whole_disk(fs::canonicalize(self.sys()?)?);
         let text = fs::read_to_string(whole.join("dev"))?;
         let number =
             numbers(&text).ok_or_else(|| io::Error::other(format!("its number is '{text}'")))?;
@@ -132,11 +126,7 @@ pub(crate) enum Choice {
 
 /// The mounts of now, and their file systems.
 pub(crate) fn mounted() -> Result<(Vec<Mount>, Vec<Mounted>), WatchError> {
-    let found = mounts().map_err(|source| WatchError::Path {
-        path: MOUNTS.into(),
-        what: "list mounts",
-        source,
-    })?;
+    let found = mounts().map_err(cannot_at(Path::new(MOUNTS), "list mounts"))?;
     let all = found.iter().cloned().map(Mounted::from).collect();
     Ok((found, all))
 }

@@ -101,7 +101,6 @@ fn works(stat: &str) -> bool {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests fail by panic")]
 mod tests {
     use super::*;
 

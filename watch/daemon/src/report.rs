@@ -42,7 +42,6 @@ pub struct FilesystemReport {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests fail by panic")]
 mod tests {
     use serde_json::Value;
 

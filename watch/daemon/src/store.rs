@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as 
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
-use seekless_host::{remove_parts, write_whole};
+use seekless_host::{cannot_at, remove_parts, write_whole};
 use seekless_jobs::{Job, state};
 
 use crate::WatchError;
@@ -23,7 +23,7 @@ pub(crate) struct Store {
 
 impl Store {
     pub(crate) fn open(dir: &Path) -> Result<Self, WatchError> {
-        let fail = |what| move |source| WatchError::Path { path: dir.to_owned(), what, source };
+        let fail = |what| cannot_at(dir, what);
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
@@ -32,7 +32,7 @@ impl Store {
         let about = dir.metadata().map_err(fail("look at the folder of the state"))?;
         if about.uid() != rustix::process::geteuid().as_raw() || about.mode() & 0o022 != 0 {
             let source = io::Error::other("other users may write there; name another folder");
-            return Err(fail("keep the state")(source));
+            return Err(fail("keep the state")(source).into());
         }
         let mut private = File::options();
         private.create(true).truncate(true).write(true).mode(0o600);
@@ -132,16 +132,16 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests fail by panic")]
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
+    use crate::scratch::Folder;
 
     #[test]
     fn the_state_is_private_locked_and_a_bad_file_starts_from_nothing() {
-        let dir = std::env::temp_dir().join(format!("seekless-watch-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&dir);
+        let folder = Folder::new("watch");
+        let dir = folder.0.join("state");
         let store = Store::open(&dir).unwrap();
         assert_eq!(dir.metadata().unwrap().mode() & 0o777, 0o700);
         assert!(matches!(Store::open(&dir), Err(WatchError::InUse(_))));
@@ -172,14 +172,13 @@ mod tests {
         assert_eq!(fs::read_dir(&dir).unwrap().count(), 3, "of bounded size, after kills too");
         fs::set_permissions(&dir, fs::Permissions::from_mode(0o1777)).unwrap();
         let refused = Store::open(&dir).unwrap_err();
-        assert!(matches!(refused, WatchError::Path { what: "keep the state", .. }), "{refused}");
-        fs::remove_dir_all(&dir).unwrap();
+        assert!(refused.to_string().contains("cannot keep the state"), "{refused}");
     }
 
     #[test]
     fn names_are_removed_from_all_files_and_old_files_go() {
-        let dir = std::env::temp_dir().join(format!("seekless-names-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&dir);
+        let folder = Folder::new("names");
+        let dir = folder.0.join("state");
         let store = Store::open(&dir).unwrap();
         let mut jobs = [Job::default(), Job::default()];
         jobs[0].name = "tar".to_owned();
@@ -196,7 +195,5 @@ mod tests {
         store.remove_old(2);
         let left: Vec<bool> = (7..10).map(|id| store.path(id).exists()).collect();
         assert_eq!(left, [true, false, true]);
-        drop(store);
-        fs::remove_dir_all(&dir).unwrap();
     }
 }

@@ -12,7 +12,7 @@ pub(crate) const VAIN_MOST: Duration = Duration(HOUR.0 / 20);
 
 /// The disk's time that was read in vain, by minute.
 #[derive(Debug)]
-pub struct Guard {
+pub(crate) struct Guard {
     minutes: [u64; SLOTS],
     /// Number of the newest minute.
     newest: u64,
@@ -36,13 +36,13 @@ pub(crate) fn cost(pages: u64, (reads, brought): (u64, u64), price: Duration) ->
 impl Guard {
     /// Whether more may be fetched. `at_risk`: what was fetched and not used yet, and may turn out
     /// to be in vain, the next read included.
-    pub fn allows(&mut self, now: SimTime, at_risk: Duration) -> bool {
+    pub(crate) fn allows(&mut self, now: SimTime, at_risk: Duration) -> bool {
         self.forget(now);
         self.spent().saturating_add(at_risk.0) <= VAIN_MOST.0
     }
 
     /// Books what was read in vain.
-    pub fn vain(&mut self, now: SimTime, cost: Duration) {
+    pub(crate) fn vain(&mut self, now: SimTime, cost: Duration) {
         self.forget(now);
         let slot = &mut self.minutes[(self.newest % SLOTS as u64) as usize];
         *slot = slot.saturating_add(cost.0);

@@ -14,7 +14,6 @@ pub mod state;
 mod watcher;
 
 pub use fills::{Fills, Pages};
-pub use guard::Guard;
 #[cfg(test)]
 use guard::VAIN_MOST;
 pub use job::{Job, Tally};

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use rustix::fs::{OFlags, Stat, Timespec, Timestamps};
 use rustix::io::Errno;
-use seekless_host::{FileDevice, HostError};
+use seekless_host::{FileDevice, HostError, cannot_at};
 use seekless_store::{
     Ask, Attributes, Config, Fault, FileEntry, FileNumber, FileState, GroupStore, Name, Reply,
     StoreOnDevice,
@@ -17,7 +17,7 @@ use seekless_store::{
 use super::{
     GroupedFile, GroupedFiles, LOCKS, MarkerCheck, MountCounts, Renames, SyncsLater, errno,
 };
-use crate::error::{MountError, path_error};
+use crate::error::MountError;
 use crate::inode_handle::InodeHandle;
 use crate::inode_table::InodeTable;
 use crate::underlying::{self, MarkerFound, UnderlyingDir};
@@ -44,7 +44,7 @@ fn check_binding(
 ) -> Result<(), HostError> {
     let path = underlying.path();
     let refuse = |why: &str| Err(HostError::Refused { path: path.to_owned(), why: why.to_owned() });
-    match underlying.binding().map_err(path_error(path, "read its extended attributes"))? {
+    match underlying.binding().map_err(cannot_at(path, "read its extended attributes"))? {
         Some((store, true)) if store == uuid => Ok(()),
         Some((_, true)) => refuse(
             "its grouped files are in another group store; name that store with --store; if that store is lost, and the grouped files with it, run `setfattr -x trusted.seekless.store` on the directory",
@@ -55,7 +55,7 @@ fn check_binding(
         None if has_files => {
             refuse("the group store has files that belong to another directory")
         }
-        None => underlying.bind(Some(uuid)).map_err(path_error(
+        None => underlying.bind(Some(uuid)).map_err(cannot_at(
             path,
             "set an extended attribute on it; its file system must support trusted attributes, and must not be read-only",
         )),
@@ -99,7 +99,7 @@ impl GroupedFiles {
             renames: Renames::default(),
             trouble: Mutex::default(),
         };
-        groups.settle_all().map_err(path_error(
+        groups.settle_all().map_err(cannot_at(
             &path,
             "settle files that were moving between directory and store at a crash",
         ))?;

@@ -18,7 +18,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
 use std::sync::RwLockReadGuard;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 use fuser::BackingId;
 use rustc_hash::FxHashSet;
@@ -319,6 +319,29 @@ impl TestDir {
             assert!(whole, "{when}: {name} has {} bytes", bytes.len());
         }
     }
+}
+
+/// Acts while `look` sees each step of an inode; the step waits for its end.
+fn watched<T>(
+    groups: &GroupedFiles,
+    mut look: impl FnMut(InodeStep, InodeHandle) + Send,
+    act: impl FnOnce() -> T,
+) -> T {
+    let ((told, looks), (done, looked)) = (channel(), channel());
+    let watcher = &groups.underlying.steps.watcher;
+    *held(watcher.lock()) = Some((told, looked));
+    std::thread::scope(|scope| {
+        let watch = scope.spawn(move || {
+            while let Ok((step, handle)) = looks.recv() {
+                look(step, handle);
+                done.send(()).unwrap();
+            }
+        });
+        let result = act();
+        *held(watcher.lock()) = None;
+        watch.join().unwrap();
+        result
+    })
 }
 
 const NOT_BUSY: fn(&InodeHandle) -> bool = |_| false;

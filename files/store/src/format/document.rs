@@ -7,7 +7,6 @@ use super::field::Layout;
 use super::{Change, CheckpointHeader, FRAME_BYTES, RecordPage, Superblock, VERSION};
 
 /// The document from its tables on, as Markdown.
-#[must_use]
 pub fn document() -> String {
     let mut out = String::new();
     // Writing to a string cannot fail.

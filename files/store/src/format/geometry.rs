@@ -99,7 +99,6 @@ impl Geometry {
     }
 
     /// Bytes of a cluster.
-    #[must_use]
     pub const fn cluster_bytes(&self) -> u32 {
         (self.cluster.0 * SECTOR_BYTES) as u32
     }
@@ -112,26 +111,22 @@ impl Geometry {
 
     /// Page of the header of the checkpoint with this generation. There are two places: for even
     /// and for odd generations.
-    #[must_use]
     pub const fn checkpoint_at(&self, generation: u64) -> u64 {
         2 + (generation & 1) * self.checkpoint_pages as u64
     }
 
     /// First page of the log.
-    #[must_use]
     pub const fn log_at(&self) -> u64 {
         2 + 2 * self.checkpoint_pages as u64
     }
 
     /// First sector of the clusters, a multiple of the cluster size.
-    #[must_use]
     pub const fn clusters_at(&self) -> Sectors {
         let pages = self.log_at() + self.log_pages as u64;
         Sectors((pages * PAGE_SECTORS).next_multiple_of(self.cluster.0))
     }
 
     /// The sector after the last cluster.
-    #[must_use]
     pub const fn end(&self) -> Sectors {
         Sectors(self.clusters_at().0 + self.clusters as u64 * self.cluster.0)
     }
@@ -144,7 +139,6 @@ impl Geometry {
     }
 
     /// Pages of the store, in sectors.
-    #[must_use]
     pub const fn pages(page: u64, pages: u64) -> Extent {
         Extent::new(page * PAGE_SECTORS, pages * PAGE_SECTORS)
     }

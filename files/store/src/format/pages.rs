@@ -100,7 +100,6 @@ fn nothing_behind(rest: &[u8], what: &'static str) -> Result<(), FormatError> {
 
 impl Superblock {
     /// As a page.
-    #[must_use]
     pub fn encode(&self) -> Page {
         let mut fields = Vec::with_capacity(Self::BYTES);
         self.put(&mut fields);
@@ -122,7 +121,6 @@ impl Superblock {
 
 impl CheckpointHeader {
     /// As a page.
-    #[must_use]
     pub fn encode(&self) -> Page {
         let mut fields = Vec::with_capacity(Self::BYTES);
         self.put(&mut fields);
@@ -178,7 +176,6 @@ impl RecordPage {
     ///
     /// # Panics
     /// The body is longer than [`BODY_BYTES`]: a bug.
-    #[must_use]
     pub fn encode(&self) -> Page {
         assert!(self.body.len() <= BODY_BYTES, "{} bytes of records", self.body.len());
         let head = RecordHead {

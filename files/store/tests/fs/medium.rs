@@ -48,10 +48,6 @@ impl Device for Image {
     fn flush(&mut self) -> Result<(), DeviceError> {
         Ok(())
     }
-    fn write_zeroes(&mut self, extent: Extent) -> Result<(), DeviceError> {
-        let zeroes = vec![0; extent.bytes().0 as usize];
-        self.write(extent, &zeroes)
-    }
 }
 
 #[derive(Clone, Debug)]

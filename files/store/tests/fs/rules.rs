@@ -333,9 +333,6 @@ impl Device for Forgetful {
         }
         Ok(())
     }
-    fn write_zeroes(&mut self, extent: Extent) -> Result<(), DeviceError> {
-        self.write(extent, &vec![0; extent.bytes().0 as usize])
-    }
     fn forget_cached(&mut self) {
         let mut kept = self.disk.clone();
         for &extent in &self.unflushed {

@@ -20,7 +20,6 @@ const INSERTIONS: f32 = 65_536.0;
 const PRIOR: f32 = 0.05;
 
 /// The time, ms, that an I/O counts if it took `ms` where `expected` was expected.
-#[must_use]
 pub fn without_stall(ms: f64, expected: f64) -> f64 {
     ms.min((STALL * expected).max(SLOW))
 }

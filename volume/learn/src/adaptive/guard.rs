@@ -20,7 +20,6 @@ pub struct DayTimes {
 
 impl DayTimes {
     /// By how much the policy is behind.
-    #[must_use]
     pub fn excess(&self) -> Duration {
         Duration(self.actual.0.saturating_sub(self.vanilla.0))
     }
@@ -47,7 +46,6 @@ impl Guard {
     ///
     /// # Panics
     /// If the time is not less than half of what the policy may lose.
-    #[must_use]
     pub fn looking_each(between: Duration) -> Self {
         assert!(between.0 < ASIDE.1.0 - RETURNS.1.0, "too seldom");
         Self { between, ..Self::default() }
@@ -71,25 +69,21 @@ impl Guard {
     }
 
     /// The account of the day.
-    #[must_use]
     pub const fn today(&self) -> DayTimes {
         self.today
     }
 
     /// Whether the policy stays aside.
-    #[must_use]
     pub const fn bypasses(&self) -> bool {
         self.bypasses
     }
 
     /// Disk time in which the policy stayed aside.
-    #[must_use]
     pub const fn bypassed(&self) -> Duration {
         self.bypassed
     }
 
     /// The most by which the policy was behind within a day.
-    #[must_use]
     pub const fn worst_excess(&self) -> Duration {
         self.worst
     }

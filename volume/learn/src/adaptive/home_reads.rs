@@ -70,7 +70,6 @@ impl Adaptive {
     }
 
     /// Whether the read at home that was weighed last is the one of these pages.
-    #[must_use]
     pub fn has_weighed_home(&self, demanded: &Range<u64>) -> bool {
         self.home_for == *demanded
     }

@@ -107,7 +107,6 @@ impl UnreadBytes<'_> {
 
 impl Adaptive {
     /// The learned data, in at most this number of bytes; nothing if the smallest form does not fit.
-    #[must_use]
     pub fn learned(&self, most: usize) -> Vec<u8> {
         let mut out = StateWriter(MAGIC.to_vec());
         out.u32(VERSION);

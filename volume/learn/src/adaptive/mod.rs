@@ -206,7 +206,6 @@ fn brought_with(page: u64) -> Range<u64> {
 
 impl Adaptive {
     /// With RAM of `ram` pages, memory of the uses of about `remembered` pages, and a trail of `slots` slots, or none.
-    #[must_use]
     pub fn new(ram: u32, remembered: u64, trail: u32) -> Self {
         Self {
             costs: Costs::new(ram),
@@ -248,13 +247,11 @@ impl Adaptive {
     }
 
     /// What it prefetched so far.
-    #[must_use]
     pub const fn counts(&self) -> Prefetched {
         self.counts
     }
 
     /// Time that a page takes to be transferred, ms.
-    #[must_use]
     pub const fn transfer_ms(&self) -> f32 {
         self.costs.transfer
     }

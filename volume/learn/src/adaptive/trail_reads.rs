@@ -163,7 +163,6 @@ impl Adaptive {
     }
 
     /// The time of an access to the trail minus the time of an access to home, ms.
-    #[must_use]
     pub const fn way_to_trail(&self) -> f32 {
         self.costs.way_to_trail()
     }
@@ -187,13 +186,11 @@ impl Adaptive {
     }
 
     /// Pages that wait to be appended to the trail.
-    #[must_use]
     pub fn pending(&self) -> usize {
         self.trail.as_ref().map_or(0, Trail::pending)
     }
 
     /// Insertions and touches of RAM since the first of these pages was used.
-    #[must_use]
     pub fn pending_waits(&self) -> u32 {
         self.trail.as_ref().map_or(0, Trail::waits)
     }

@@ -45,7 +45,6 @@ pub enum StateError {
 
 impl AccessGraph {
     /// The graph as bytes: 48, 32 for each vertex and 12 for each edge. `since_aged` goes with it.
-    #[must_use]
     pub fn encode(&self, since_aged: Duration) -> Vec<u8> {
         let (vertices, edges) = (self.nodes.len(), self.edges.len());
         let mut out = Vec::with_capacity(HEADER + vertices * VERTEX + edges * EDGE);
@@ -200,7 +199,6 @@ pub fn check(bytes: &[u8]) {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests fail by panic")]
 mod tests {
     use proptest::prelude::*;
     use seekless_block::{Op, Request, SimTime, StreamId};

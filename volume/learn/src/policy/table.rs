@@ -193,7 +193,6 @@ pub const KEYS: &[KeyEntry] = &[
 
 impl PolicyName {
     /// Its row of the table.
-    #[must_use]
     pub fn entry(self) -> &'static PolicyEntry {
         // The table begins with vanilla, and has every name: a test checks that.
         POLICIES.iter().find(|p| p.name == self).unwrap_or(&POLICIES[0])
@@ -202,13 +201,11 @@ impl PolicyName {
 
 impl PolicyKey {
     /// As on the command line.
-    #[must_use]
     pub fn text(self) -> &'static str {
         self.entry().text
     }
 
     /// Its row of the table.
-    #[must_use]
     pub fn entry(self) -> &'static KeyEntry {
         // Every key has a row: a test checks that.
         KEYS.iter().find(|k| k.key == self).unwrap_or(&KEYS[0])

@@ -40,13 +40,17 @@ fn settings_are_read_and_shown() {
 fn values_in_the_table_are_all_there_are() {
     for order in Strategy::ALL {
         assert!(PolicyKey::Order.entry().values.contains(order.name()));
+        assert_eq!(order.to_string().parse(), Ok(order));
     }
     for training in Training::ALL {
         assert!(PolicyKey::Training.entry().values.contains(training.name()));
+        assert_eq!(training.to_string().parse(), Ok(training));
     }
     for planning in Planning::ALL {
         assert!(PolicyKey::Planning.entry().values.contains(planning.name()));
+        assert_eq!(planning.to_string().parse(), Ok(planning));
     }
+    assert!("daily".parse::<Training>().unwrap_err().contains("partial"));
 }
 
 #[test]

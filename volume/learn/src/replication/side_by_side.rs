@@ -42,7 +42,6 @@ fn nearest_first(ranges: &mut [Extent], hot: Extent, sectors: u64) {
 
 /// Lays runs side by side into free ranges: near the hot region first, and in regions with more
 /// free space before regions with less (3.1).
-#[must_use]
 pub fn side_by_side(
     wanted: &[Extent],
     free: impl IntoIterator<Item = Extent>,

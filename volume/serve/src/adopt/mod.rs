@@ -15,9 +15,8 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use seekless_block::{Bytes, PAGE_BYTES, SECTOR_BYTES};
-use seekless_engine::Mode;
 use seekless_host::mounts::mounts;
-use seekless_host::{HostError, Opened, is_in_memory, quoted, signature};
+use seekless_host::{HostError, Opened, cannot_at, is_in_memory, quoted, signature};
 
 use crate::area::{self, AreaPlacement, MakeOptions, Share};
 use crate::backend::{guard, identity};
@@ -42,13 +41,6 @@ pub enum AdoptError {
     Administer(#[from] AdministerError),
     #[error("{}: {why}", path.display())]
     Refused { path: PathBuf, why: String },
-    #[error("{}: cannot {what}", path.display())]
-    File {
-        path: PathBuf,
-        what: &'static str,
-        #[source]
-        source: io::Error,
-    },
     #[error("`{command}` failed: {said}")]
     Systemd { command: String, said: String },
     #[error(
@@ -68,7 +60,8 @@ fn refused(path: &Path, why: impl Into<String>) -> AdoptError {
 }
 
 fn file(path: &Path, what: &'static str) -> impl FnOnce(io::Error) -> AdoptError {
-    move |source| AdoptError::File { path: path.to_owned(), what, source }
+    let error = cannot_at(path, what);
+    move |source| error(source).into()
 }
 
 /// The disk to adopt, and the settings.
@@ -254,7 +247,6 @@ fn check_free(
 
 impl Adoption {
     /// The steps to come, in five lines; in a sixth, the files that another system lacks.
-    #[must_use]
     pub fn explain(&self) -> String {
         let Record { name, backing, area, mount, fstab, .. } = &self.record;
         let backing = backing.display();
@@ -288,7 +280,6 @@ impl Adoption {
     }
 
     /// Each file with its text, and each command, for a reader.
-    #[must_use]
     pub fn details(&self) -> String {
         let mut text = String::new();
         for (path, content) in &self.texts {
@@ -326,13 +317,9 @@ impl Adoption {
     fn steps(&self) -> Result<Remaining, AdoptError> {
         let Record { backing, area, .. } = &self.record;
         let options = MakeOptions {
-            at: AreaPlacement::Beside(area.clone()),
             size: self.size,
             write_buffer_percent: WRITE_BUFFER_PERCENT,
-            replicas: None,
-            mode: Mode::WriteThrough,
-            grid: None,
-            force: false,
+            ..MakeOptions::new(AreaPlacement::Beside(area.clone()))
         };
         area::make(backing, &options)?;
         self.record.area_is_made(&self.systemd.root).inspect_err(|_| {
@@ -561,7 +548,7 @@ fn unmount_first(error: HostError, path: &Path) -> AdoptError {
     match &error {
         HostError::InUse { by, .. } => {
             let number = path.metadata().map(|meta| meta.rdev()).unwrap_or_default();
-            let number = (rustix::fs::major(number), rustix::fs::minor(number));
+            let number = seekless_host::blocks::numbers_of(number);
             let mut mounts = mounts().unwrap_or_default().into_iter();
             let what = mounts.find(|m| m.device == number).map_or_else(
                 || "end this use, then adopt the disk".to_owned(),

@@ -518,7 +518,6 @@ fn superblock_inside(
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests fail by panic")]
 mod tests {
     use seekless_block::Bytes;
     use seekless_engine::Mode;
@@ -538,13 +537,10 @@ mod tests {
             let at =
                 if inside { AreaPlacement::Middle } else { AreaPlacement::Beside(area.clone()) };
             let options = MakeOptions {
-                at,
                 size: Some(Share::Bytes(Bytes(16 << 20))),
                 write_buffer_percent: 50,
-                replicas: None,
                 mode: Mode::WriteBack,
-                grid: None,
-                force: false,
+                ..MakeOptions::new(at)
             };
             make(&backing, &options).unwrap();
             let lasting = open(&backing, (!inside).then_some(&*area), true).unwrap();

@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::FileType;
 use seekless_engine::format::Label;
+use seekless_host::blocks::{folder, numbers_of, whole_disk};
 
 use super::remote::NbdUri;
 use crate::capture::disks_below;
@@ -75,9 +76,8 @@ fn device_name(path: &Path, number: u64) -> String {
 }
 
 fn sysfs(number: u64) -> PathBuf {
-    let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
     // The kernel's own path: the parent of a partition is its disk.
-    let path = PathBuf::from(format!("/sys/dev/block/{major}:{minor}"));
+    let path = folder(numbers_of(number));
     path.canonicalize().unwrap_or(path)
 }
 
@@ -85,12 +85,10 @@ fn sysfs(number: u64) -> PathBuf {
 fn disk_of(path: &Path) -> Option<PathBuf> {
     let meta = path.metadata().ok()?;
     let device = FileType::from_raw_mode(meta.mode()) == FileType::BlockDevice;
-    let dir = sysfs(if device { meta.rdev() } else { meta.dev() });
-    if dir.join("partition").exists() { dir.parent().map(Path::to_owned) } else { Some(dir) }
+    Some(whole_disk(sysfs(if device { meta.rdev() } else { meta.dev() })))
 }
 
 /// Whether two files or block devices lie on one disk, as far as the kernel says.
-#[must_use]
 pub fn on_one_disk(one: &Path, other: &Path) -> bool {
     disk_of(one).is_some_and(|disk| disk_of(other) == Some(disk))
 }
@@ -163,8 +161,7 @@ fn prove(home: BorrowedFd<'_>) -> Option<[u8; 32]> {
 
 /// A device on other devices can be written through them, and uncounted writes prove nothing.
 fn device_stamp(number: u64) -> Option<[u8; 32]> {
-    let dir = sysfs(number);
-    let disk = if dir.join("partition").exists() { dir.parent()?.to_owned() } else { dir };
+    let disk = whole_disk(sysfs(number));
     let stacked = std::fs::read_dir(disk.join("slaves")).is_ok_and(|mut d| d.next().is_some());
     let counts = read(&disk.join("queue/iostats"))? == "1";
     if stacked || !counts || disk.join("loop").exists() {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rustix::fs::{MemfdFlags, Mode, OFlags};
 use rustix::io::Errno;
-use seekless_host::{HostError, Opened, cannot};
+use seekless_host::{HostError, Opened, cannot, cannot_at};
 
 /// Memory that looks like an opened file.
 pub(crate) fn opened_memory(bytes: u64) -> Result<Opened, HostError> {
@@ -14,12 +14,10 @@ pub(crate) fn opened_memory(bytes: u64) -> Result<Opened, HostError> {
 
 /// A file of `bytes` without a name: it ends with the server, and overwrites nothing.
 pub(super) fn anonymous_file(dir: &Path, bytes: u64) -> Result<OwnedFd, HostError> {
-    let fail =
-        |what| move |e: Errno| HostError::Path { path: dir.to_owned(), what, source: e.into() };
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     let fd = rustix::fs::open(dir, flags, Mode::RUSR | Mode::WUSR)
-        .map_err(fail("make the optimized area in it (an anonymous file)"))?;
-    rustix::fs::ftruncate(&fd, bytes).map_err(fail("size the optimized area in it"))?;
+        .map_err(cannot_at(dir, "make the optimized area in it (an anonymous file)"))?;
+    rustix::fs::ftruncate(&fd, bytes).map_err(cannot_at(dir, "size the optimized area in it"))?;
     Ok(fd)
 }
 

@@ -7,6 +7,8 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use seekless_block::Extent;
+use seekless_host::blocks::{folder, numbers_of, whole_disk};
+use seekless_host::mounts::numbers;
 
 use super::CaptureError;
 
@@ -42,36 +44,33 @@ impl BlockDevice {
             let what = if kind.is_dir() { "a folder" } else { "no block device" };
             return Err(no(what.to_owned()));
         }
-        let number = numbers(meta.rdev());
-        Self::known(path, &sys(number)).map_err(|e| no(format!("/sys does not know it ({e})")))
+        let number = numbers_of(meta.rdev());
+        Self::known(path, &folder(number)).map_err(|e| no(format!("/sys does not know it ({e})")))
     }
 
     /// Finds the device of this number, as stat has it.
     pub(crate) fn of_number(device: u64) -> io::Result<Self> {
-        Self::known(Path::new(""), &sys(numbers(device)))
+        Self::known(Path::new(""), &folder(numbers_of(device)))
     }
 
     /// The disk as it is now, independent of the path; `None` if it is gone.
     pub(crate) fn again(&self) -> Option<Self> {
-        Self::known(&self.path, &sys(self.disk)).ok()
+        Self::known(&self.path, &folder(self.disk)).ok()
     }
 
     fn known(path: &Path, sys: &Path) -> io::Result<Self> {
         let place = fs::canonicalize(sys)?;
         let sectors = number(&place.join("size"))?;
-        let is_part = place.join("partition").exists();
-        let (whole, partition) = if is_part {
-            let whole = place.parent().unwrap_or(&place).to_owned();
-            (whole, Some(Extent::new(number(&place.join("start"))?, sectors)))
+        let partition = if place.join("partition").exists() {
+            Some(Extent::new(number(&place.join("start"))?, sectors))
         } else {
-            (place, None)
+            None
         };
+        let whole = whole_disk(place);
         let dev = fs::read_to_string(whole.join("dev"))?;
-        let disk =
-            dev.trim().split_once(':').and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
         Ok(Self {
             path: path.to_owned(),
-            disk: disk
+            disk: numbers(&dev)
                 .ok_or_else(|| io::Error::other(format!("its number is '{}'", dev.trim())))?,
             disk_name: whole.file_name().unwrap_or_default().to_string_lossy().into_owned(),
             partition,
@@ -100,18 +99,18 @@ pub fn disks_below(path: &Path) -> BTreeSet<(u32, u32)> {
 
 /// The device of a file, or the file itself if it is a device.
 fn under(meta: &fs::Metadata) -> (u32, u32) {
-    numbers(if meta.file_type().is_block_device() { meta.rdev() } else { meta.dev() })
+    numbers_of(if meta.file_type().is_block_device() { meta.rdev() } else { meta.dev() })
 }
 
 /// Limit for stacked devices, against loops.
 const STOREYS: u32 = 16;
 
 fn below(number: (u32, u32), found: &mut BTreeSet<(u32, u32)>, storey: u32) {
-    let Ok(device) = BlockDevice::known(Path::new(""), &sys(number)) else { return };
+    let Ok(device) = BlockDevice::known(Path::new(""), &folder(number)) else { return };
     if storey > STOREYS || !found.insert(device.disk) {
         return;
     }
-    let whole = sys(device.disk);
+    let whole = folder(device.disk);
     if let Ok(file) = fs::read_to_string(whole.join("loop/backing_file"))
         && let Ok(meta) = Path::new(file.trim_end()).metadata()
     {
@@ -122,14 +121,6 @@ fn below(number: (u32, u32), found: &mut BTreeSet<(u32, u32)>, storey: u32) {
             below(device.disk, found, storey + 1);
         }
     }
-}
-
-fn sys((major, minor): (u32, u32)) -> PathBuf {
-    format!("/sys/dev/block/{major}:{minor}").into()
-}
-
-fn numbers(dev: u64) -> (u32, u32) {
-    (rustix::fs::major(dev), rustix::fs::minor(dev))
 }
 
 fn number(path: &Path) -> io::Result<u64> {

@@ -38,7 +38,6 @@ impl EventLayout {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests fail by panic")]
 mod tests {
     use super::super::fuzzing::EVENT as QUEUE;
     use super::*;

@@ -99,7 +99,6 @@ impl SuperblockDump {
 
 impl Dump {
     /// The contents of an examined area.
-    #[must_use]
     pub fn of(lasting: &mut Lasting, found: &Examined) -> Self {
         let map = found.copies().map(|(slot, page, state, sum)| CopyDump {
             slot,

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use seekless_block::{Bytes, Extent, Lba, PAGE_SECTORS, SECTOR_BYTES};
-use seekless_host::HostError;
+use seekless_host::{HostError, cannot_at};
 use seekless_learn::side_by_side;
 use serde::{Deserialize, Serialize};
 
@@ -62,10 +62,9 @@ pub(super) fn replicate(
 /// The extents of a file on a volume of `volume` bytes. The file system must be on the volume's
 /// device or on a partition of it.
 pub fn extents_of_file(path: &Path, volume: u64) -> Result<Vec<Extent>, HostError> {
-    let fail = |what| move |source| HostError::Path { path: path.to_owned(), what, source };
     let refused = |why: String| HostError::Refused { path: path.to_owned(), why };
-    let file = File::open(path).map_err(fail("open it"))?;
-    let meta = file.metadata().map_err(fail("look at it"))?;
+    let file = File::open(path).map_err(cannot_at(path, "open it"))?;
+    let meta = file.metadata().map_err(cannot_at(path, "look at it"))?;
     if !meta.is_file() {
         return Err(refused("is no regular file".to_owned()));
     }

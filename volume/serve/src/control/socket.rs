@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-use seekless_host::HostError;
+use seekless_host::{HostError, cannot_at};
 
 use crate::{Address, NbdUri, ServeError};
 
@@ -24,7 +24,7 @@ pub(super) fn socket_of(backing: &Path) -> Result<PathBuf, ServeError> {
     };
     let path = match NbdUri::in_path(backing) {
         Some(uri) => PathBuf::from(uri?.to_string()),
-        None => backing.canonicalize().map_err(fail(backing, "open it"))?,
+        None => backing.canonicalize().map_err(cannot_at(backing, "open it"))?,
     };
     // The hash of the path distinguishes backings; the file name is for people. A socket path is
     // short.
@@ -33,10 +33,6 @@ pub(super) fn socket_of(backing: &Path) -> Result<PathBuf, ServeError> {
     let name: String =
         name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
     Ok(dir.join(format!("{name}-{:016x}.sock", fnv1a(path.as_os_str().as_encoded_bytes()))))
-}
-
-fn fail(path: &Path, what: &'static str) -> impl FnOnce(io::Error) -> ServeError {
-    move |source| HostError::Path { path: path.to_owned(), what, source }.into()
 }
 
 fn fnv1a(bytes: &[u8]) -> u64 {
@@ -49,15 +45,16 @@ fn fnv1a(bytes: &[u8]) -> u64 {
 pub(super) fn make_directory(socket: &Path) -> Result<(), ServeError> {
     let Some(dir) = socket.parent() else { return Ok(()) };
     match DirBuilder::new().mode(0o700).create(dir) {
-        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(fail(dir, "make it")(e)),
-        _ => {}
+        Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
+            Err(cannot_at(dir, "make it")(e).into())
+        }
+        _ => ensure_own(dir),
     }
-    ensure_own(dir)
 }
 
 /// Refuses a directory of control sockets that another user has made or may enter.
 fn ensure_own(dir: &Path) -> Result<(), ServeError> {
-    let meta = dir.symlink_metadata().map_err(fail(dir, "look at it"))?;
+    let meta = dir.symlink_metadata().map_err(cannot_at(dir, "look at it"))?;
     let own = meta.is_dir() && meta.uid() == rustix::process::getuid().as_raw();
     if own && meta.mode() & 0o077 == 0 {
         return Ok(());

@@ -27,9 +27,6 @@ impl Device for Image {
     fn flush(&mut self) -> Result<(), DeviceError> {
         panic!("nothing is written")
     }
-    fn write_zeroes(&mut self, _: Extent) -> Result<(), DeviceError> {
-        panic!("nothing is written")
-    }
 }
 
 fn found(path: &Path) -> Result<Vec<Extent>, ExtError> {

@@ -361,13 +361,10 @@ fn a_home_that_cannot_be_served_is_refused() {
 fn area_beside(path: &Path, area: &Path, mode: Mode) -> PathBuf {
     let uri = PathBuf::from(format!("nbd+unix:///?socket={}", path.display()));
     let options = MakeOptions {
-        at: AreaPlacement::Beside(area.to_owned()),
         size: Some(Share::Bytes(Bytes(16 << 20))),
         write_buffer_percent: 50,
-        replicas: None,
         mode,
-        grid: None,
-        force: false,
+        ..MakeOptions::new(AreaPlacement::Beside(area.to_owned()))
     };
     make(&uri, &options).unwrap();
     uri
@@ -454,15 +451,7 @@ fn a_home_elsewhere_that_was_written_meanwhile_is_what_is_read() {
     let error = volume(&elsewhere).area_path(area.clone()).spawn().err().unwrap().to_string();
     assert!(error.contains("was made for 'nbd ") && error.contains("--moved"), "{error}");
     let uri = format!("nbd+unix:///?socket={}", path.display());
-    let inside = MakeOptions {
-        at: AreaPlacement::Middle,
-        size: None,
-        write_buffer_percent: 40,
-        replicas: None,
-        mode: Mode::WriteThrough,
-        grid: None,
-        force: false,
-    };
+    let inside = MakeOptions::new(AreaPlacement::Middle);
     let error = make(Path::new(&uri), &inside).unwrap_err().to_string();
     assert!(error.contains("must be on this machine"), "{error}");
 }

@@ -5,7 +5,6 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use seekless_block::{Bytes, Extent, Flags, Op};
-use seekless_engine::Mode;
 use seekless_host::HostError;
 use seekless_nbd::{Errno, STATE_HOLE, STATE_ZERO, TransmissionFlags};
 use seekless_serve::area::{AreaPlacement, MakeOptions, Share, make, resize};
@@ -149,19 +148,18 @@ fn what_was_written_survives_a_restart() {
     assert_eq!(client(&start()).read(4096, 8192).unwrap(), [9; 8192]);
 }
 
+/// An area beside a disk, with their sizes and the write buffer in percent.
+fn new_area(dir: &Dir, (disk, size): (u64, u64), write_buffer_percent: u8) -> (PathBuf, PathBuf) {
+    let (file, area) = (dir.file("disk", disk), dir.path("area"));
+    let at = AreaPlacement::Beside(area.clone());
+    let size = Some(Share::Bytes(Bytes(size)));
+    make(&file, &MakeOptions { size, write_buffer_percent, ..MakeOptions::new(at) }).unwrap();
+    (file, area)
+}
+
 /// An area of 16 MiB beside a disk of 64 MiB, after a volume that was served and has ended in order.
 fn used_area(dir: &Dir) -> (PathBuf, PathBuf) {
-    let (file, area) = (dir.file("disk", 64 << 20), dir.path("area"));
-    let options = MakeOptions {
-        at: AreaPlacement::Beside(area.clone()),
-        size: Some(Share::Bytes(Bytes(16 << 20))),
-        write_buffer_percent: 50,
-        replicas: None,
-        mode: Mode::WriteThrough,
-        grid: None,
-        force: false,
-    };
-    make(&file, &options).unwrap();
+    let (file, area) = new_area(dir, (64 << 20, 16 << 20), 50);
     let server = lasting(&file, &area).spawn().unwrap();
     client(&server).write(4096, &[9; 8192]).unwrap();
     server.stop().unwrap();
@@ -211,17 +209,7 @@ fn the_guard_knows_the_write_buffer_of_the_area() {
 fn the_least_memory_grows_with_the_write_buffer() {
     let least = |percent: u8| {
         let dir = Dir::new(&format!("least-{percent}"));
-        let (file, area) = (dir.file("disk", 2 << 30), dir.path("area"));
-        let options = MakeOptions {
-            at: AreaPlacement::Beside(area.clone()),
-            size: Some(Share::Bytes(Bytes(512 << 20))),
-            write_buffer_percent: percent,
-            replicas: None,
-            mode: Mode::WriteThrough,
-            grid: None,
-            force: false,
-        };
-        make(&file, &options).unwrap();
+        let (file, area) = new_area(&dir, (2 << 30, 512 << 20), percent);
         let server = lasting(&file, &area).learning(Learning::default());
         match server.memory(Some(Bytes(1 << 20)), None).spawn().err() {
             Some(ServeError::Memory { least, .. }) => least.0,

@@ -57,17 +57,19 @@ const fn write(page: u64, pages: u64) -> HistoryStep {
 const FLUSH: HistoryStep = ask(Op::Flush, 0, 0, false);
 const SETTLE: HistoryStep = HistoryStep::Settle(1);
 
-/// A history made by hand, with 40 states at each of its moments.
-fn holds(setup: Setup, steps: Vec<HistoryStep>) {
-    let history = History { seed: 0, setup, steps };
-    if let Err(failure) = explore::<Engine>(&history, &Looks::Each(40), &mut Tally::default()) {
+fn looked(history: &History, looks: &Looks) {
+    if let Err(failure) = explore::<Engine>(history, looks, &mut Tally::default()) {
         panic!("{failure}");
     }
 }
 
+/// A history made by hand, with 40 states at each of its moments.
+fn holds(setup: Setup, steps: Vec<HistoryStep>) {
+    looked(&History { seed: 0, setup, steps }, &Looks::Each(40));
+}
+
 /// A history that once broke a promise, with the states that showed it.
 fn held(history: &History, choices: &[u64]) {
-    let looks = Looks::These(choices.to_vec());
     // Its options at the time.
     let (degree, placement, adaptive) = (2, Placement::SameDevice, false);
     let (toggles, unused, forgets, area_forgets) = (false, (0, 0), false, false);
@@ -81,10 +83,7 @@ fn held(history: &History, choices: &[u64]) {
         area_forgets,
         ..history.setup.clone()
     };
-    let history = &History { setup, ..history.clone() };
-    if let Err(failure) = explore::<Engine>(history, &looks, &mut Tally::default()) {
-        panic!("{failure}");
-    }
+    looked(&History { setup, ..history.clone() }, &Looks::These(choices.to_vec()));
 }
 
 /// A write home without FUA voids an entry of the log. The entry must not come back after a later
@@ -156,7 +155,6 @@ fn writes_to_the_same_sectors_wait_for_each_other() {
 /// home. A torn record there would leave map entries without data.
 #[test]
 fn the_log_goes_round_only_as_fast_as_its_tail_is_durable() {
-    let fua = |start, len| HistoryStep::Ask { op: Op::Write, start, len, fua: true };
     let mut steps = vec![fua(234, 24), put(290, 96), HistoryStep::Execute(53), FLUSH];
     steps.extend([35, 36].map(HistoryStep::Execute));
     steps.extend([put(298, 16), HistoryStep::Execute(4), put(26, 24), put(122, 88)]);
@@ -187,9 +185,7 @@ fn what_was_lost_stays_lost_when_the_record_before_it_is_written_again() {
                 SETTLE,
             ],
         };
-        if let Err(failure) = explore::<Engine>(&history, &Looks::Each(2), &mut Tally::default()) {
-            panic!("{failure}");
-        }
+        looked(&history, &Looks::Each(2));
     }
 }
 
@@ -197,8 +193,7 @@ fn what_was_lost_stays_lost_when_the_record_before_it_is_written_again() {
 /// again as well.
 #[test]
 fn where_a_repaired_log_goes_on_can_be_read() {
-    let write = |start, len| HistoryStep::Ask { op: Op::Write, start, len, fua: false };
-    let steps = vec![write(118, 40), HistoryStep::Pass, write(158, 16)];
+    let steps = vec![put(118, 40), HistoryStep::Pass, put(158, 16)];
     let history = History { steps, ..History::of(605_000_020) };
     held(&history, &[14_065_995_842_203_270_172]);
 }
@@ -209,6 +204,10 @@ const fn discard(start: u64, len: u64) -> HistoryStep {
 
 const fn put(start: u64, len: u64) -> HistoryStep {
     HistoryStep::Ask { op: Op::Write, start, len, fua: false }
+}
+
+const fn fua(start: u64, len: u64) -> HistoryStep {
+    HistoryStep::Ask { op: Op::Write, start, len, fua: true }
 }
 
 /// The log does not overwrite the position where recovery begins. Only a checkpoint moves this
@@ -253,7 +252,6 @@ fn the_log_is_not_written_over_where_recovery_begins() {
 /// storage. A crash tears that record, and a record behind it names the tail.
 #[test]
 fn the_logs_tail_does_not_pass_what_a_torn_record_made_old() {
-    let fua = |start, len| HistoryStep::Ask { op: Op::Write, start, len, fua: true };
     let run = HistoryStep::Execute;
     let steps = vec![
         put(272, 88),
@@ -394,7 +392,6 @@ fn a_drain_that_is_asked_again_before_it_is_noted_down_leaves_no_second_segment_
 /// A write in RAM replaces a write with FUA that has not ended.
 #[test]
 fn a_write_with_fua_does_not_outlast_what_is_written_over_it() {
-    let fua = |start, len| HistoryStep::Ask { op: Op::Write, start, len, fua: true };
     let steps = vec![
         put(32, 8),
         fua(32, 24),

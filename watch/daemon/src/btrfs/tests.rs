@@ -4,14 +4,9 @@ use std::path::Path;
 use std::process::Command;
 
 use super::*;
+use crate::scratch::{Folder, output};
 
 const TREE: u64 = 5;
-
-fn output(command: &mut Command) -> String {
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{command:?}: {output:?}");
-    String::from_utf8(output.stdout).unwrap()
-}
 
 /// An image with some thousand files, made without a mount.
 fn image(dir: &Path, options: &[&str]) -> Option<std::path::PathBuf> {
@@ -29,22 +24,6 @@ fn image(dir: &Path, options: &[&str]) -> Option<std::path::PathBuf> {
     let mut make = Command::new("mkfs.btrfs");
     output(make.args(["-q", "-f"]).args(options).arg("-r").arg(&root).arg(&image));
     Some(image)
-}
-
-struct Folder(std::path::PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let dir = std::env::temp_dir().join(format!("seekless-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&dir).unwrap();
-        Self(dir)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 /// An item's inode and kind.

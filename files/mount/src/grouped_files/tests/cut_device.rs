@@ -125,10 +125,6 @@ impl Device for CutDevice {
         self.file.flush()
     }
 
-    fn write_zeroes(&mut self, extent: Extent) -> Result<(), DeviceError> {
-        self.write(extent, &vec![0; extent.bytes().0 as usize])
-    }
-
     fn forget_cached(&mut self) {
         self.file.forget_cached();
     }

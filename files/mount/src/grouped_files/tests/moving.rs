@@ -1,6 +1,5 @@
 //! Moves without faults: locks, times, caches and capabilities.
 
-use std::sync::mpsc::channel;
 use std::time::{Duration, UNIX_EPOCH};
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -41,30 +40,20 @@ fn a_moving_file_is_locked() {
     let Some(mut dir) = TestDir::new() else { return };
     let all = dir.handles(&[0, 1, 2]);
     let groups = dir.attach();
-    let (look, looks) = channel();
-    let (done, looked) = channel();
-    *held(groups.underlying.steps.watcher.lock()) = Some((look, looked));
-    let free = std::thread::scope(|scope| {
-        let watch = scope.spawn(move || {
-            let mut free = Vec::new();
-            let mut cut = FxHashSet::default();
-            while let Ok((step, handle)) = looks.recv() {
-                let lock = &groups.locks[groups.lock_of(&handle)];
-                if step != InodeStep::AllSynced && lock.try_read().is_ok() {
-                    let last = step == InodeStep::Synced && cut.contains(&handle);
-                    free.extend((!last).then_some(step));
-                }
-                if step == InodeStep::Truncated {
-                    cut.insert(handle);
-                }
-                done.send(()).unwrap();
-            }
-            free
-        });
+    let (mut free, mut cut) = (Vec::new(), FxHashSet::default());
+    let look = |step: InodeStep, handle: InodeHandle| {
+        let lock = &groups.locks[groups.lock_of(&handle)];
+        if step != InodeStep::AllSynced && lock.try_read().is_ok() {
+            let last = step == InodeStep::Synced && cut.contains(&handle);
+            free.extend((!last).then_some(step));
+        }
+        if step == InodeStep::Truncated {
+            cut.insert(handle);
+        }
+    };
+    watched(groups, look, || {
         assert_eq!(groups.form_groups(std::slice::from_ref(&all), NOT_BUSY), [Ok(3)]);
         assert_eq!(groups.move_all_back(&all), 3);
-        *held(groups.underlying.steps.watcher.lock()) = None;
-        watch.join().unwrap()
     });
     assert_eq!(free, []);
 }
@@ -172,24 +161,13 @@ fn the_store_is_read_while_the_directory_is_synced() {
     let other = groups.peek(&dir.handle(2)).unwrap();
     // The store must forget the file, after a sync.
     groups.move_back(&dir.handle(1)).unwrap();
-    let (look, looks) = channel();
-    let (done, looked) = channel();
-    *held(groups.underlying.steps.watcher.lock()) = Some((look, looked));
-    let reads = std::thread::scope(|scope| {
-        let watch = scope.spawn(move || {
-            let mut reads = Vec::new();
-            while let Ok((step, _)) = looks.recv() {
-                if step == InodeStep::AllSynced {
-                    let is_free = groups.store.try_lock().is_ok();
-                    reads.push(is_free && groups.read(&other, 0, FILE_BYTES_MAX) == Ok(content(2)));
-                }
-                done.send(()).unwrap();
-            }
-            reads
-        });
-        groups.ask(Ask::Sync { file: None }).unwrap();
-        *held(groups.underlying.steps.watcher.lock()) = None;
-        watch.join().unwrap()
-    });
+    let mut reads = Vec::new();
+    let look = |step: InodeStep, _: InodeHandle| {
+        if step == InodeStep::AllSynced {
+            let is_free = groups.store.try_lock().is_ok();
+            reads.push(is_free && groups.read(&other, 0, FILE_BYTES_MAX) == Ok(content(2)));
+        }
+    };
+    watched(groups, look, || groups.ask(Ask::Sync { file: None }).unwrap());
     assert_eq!(reads, [true]);
 }

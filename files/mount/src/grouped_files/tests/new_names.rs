@@ -2,7 +2,6 @@
 
 use std::ffi::OsStr;
 use std::os::unix::fs::MetadataExt as _;
-use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps};
@@ -52,24 +51,13 @@ fn an_inode_in_the_place_of_a_new_one_keeps_its_owner() {
         let times = Timestamps { last_access: old, last_modification: old };
         rustix::fs::utimensat(CWD, &secret, &times, AtFlags::empty()).unwrap();
         later();
-        let (look, looks) = channel();
-        let (done, looked) = channel();
-        let steps = &mounted.groups.underlying.steps;
-        *held(steps.watcher.lock()) = Some((look, looked));
-        let (from, to) = (&secret, &name);
-        let made = std::thread::scope(|scope| {
-            scope.spawn(move || {
-                while let Ok((step, _)) = looks.recv() {
-                    if step == InodeStep::Made {
-                        fs::rename(from, to).unwrap();
-                    }
-                    done.send(()).unwrap();
-                }
-            });
-            let made = mounted.make(USER, ROOT, OsStr::new("new"), new);
-            *held(steps.watcher.lock()) = None;
-            made
-        });
+        let look = |step: InodeStep, _: InodeHandle| {
+            if step == InodeStep::Made {
+                fs::rename(&secret, &name).unwrap();
+            }
+        };
+        let make = || mounted.make(USER, ROOT, OsStr::new("new"), new);
+        let made = watched(&mounted.groups, look, make);
         let owner = fs::symlink_metadata(&name).unwrap();
         assert_eq!((owner.uid(), owner.gid()), (SERVER.uid, SERVER.gid), "{kind}");
         assert!(!secret.exists(), "{kind}: renamed");

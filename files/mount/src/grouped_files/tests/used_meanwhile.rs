@@ -1,7 +1,6 @@
 //! Files that clients use while they are to move to the store.
 
 use std::os::unix::fs::FileExt as _;
-use std::sync::mpsc::channel;
 
 use super::*;
 
@@ -88,23 +87,13 @@ fn bytes_that_another_program_writes_while_the_marker_is_synced_are_kept() {
     let wanted = [dir.handles(&[1])];
     dir.attach();
     let (groups, path) = (dir.groups(), dir.path(1));
-    let (look, looks) = channel();
-    let (done, looked) = channel();
-    *held(groups.underlying.steps.watcher.lock()) = Some((look, looked));
-    let came = std::thread::scope(|scope| {
-        scope.spawn(move || {
-            while let Ok((step, _)) = looks.recv() {
-                if step == InodeStep::Marked {
-                    let mut file = File::options().append(true).open(&path).unwrap();
-                    std::io::Write::write_all(&mut file, b"by another").unwrap();
-                }
-                done.send(()).unwrap();
-            }
-        });
-        let came = groups.form_groups(&wanted, NOT_BUSY);
-        *held(groups.underlying.steps.watcher.lock()) = None;
-        came
-    });
+    let look = |step: InodeStep, _: InodeHandle| {
+        if step == InodeStep::Marked {
+            let mut file = File::options().append(true).open(&path).unwrap();
+            std::io::Write::write_all(&mut file, b"by another").unwrap();
+        }
+    };
+    let came = watched(groups, look, || groups.form_groups(&wanted, NOT_BUSY));
     assert_eq!(came, [Ok(0)]);
     assert!(groups.peek(&wanted[0][0]).is_none());
     let all = [content(1), b"by another".to_vec()].concat();

@@ -95,9 +95,6 @@ impl Device for Disk {
         medium.flushed.append(&mut cached);
         Ok(())
     }
-    fn write_zeroes(&mut self, extent: Extent) -> Result<(), DeviceError> {
-        self.write(extent, &vec![0; extent.bytes().0 as usize])
-    }
 }
 
 /// A home and a region, and home as clients must see it.
