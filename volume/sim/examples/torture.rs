@@ -36,8 +36,10 @@ const USAGE: &str =
   --all          a seventh of the states each without any, with faults, replicas, both, parts, trail and in-place, then a table of them
   --one          live one history alone";
 
-/// The kinds of histories: a name, the options that choose it, and how it is made from a seed.
-const KINDS: [(&str, &[&str], fn(u64) -> History); 7] = [
+/// A kind of histories: a name, the options that choose it, and how a history is made from a seed.
+type Kind = (&'static str, &'static [&'static str], fn(u64) -> History);
+
+const KINDS: [Kind; 7] = [
     ("plain", &[], History::of),
     ("faults", &["--faults"], |seed| History::with_faults(seed, false)),
     ("replicas", &["--replicas"], History::with_replicas),

@@ -91,8 +91,11 @@ struct Recorded {
     response: f64,
 }
 
+/// A name, and the value of a recorded request.
+type Part = (&'static str, fn(&Recorded) -> f64);
+
 /// The times by name.
-const PARTS: [(&str, fn(&Recorded) -> f64); 4] = [
+const PARTS: [Part; 4] = [
     ("seek", |r| r.seek),
     ("rotation", |r| r.rotation),
     ("transfer", |r| r.transfer),

@@ -116,8 +116,8 @@ fn what_stands_behind_a_record_that_a_failed_flush_has_lost_is_found() {
 /// until its debt to clients is earned.
 #[test]
 fn a_flush_behind_a_lost_record_does_not_wait_until_a_replica_may_be_written() {
-    let mut world = discarded(fs2(0));
-    ask(&mut world, 20, &[(0, 1), (2, 1), (4, 1)]);
+    let mut world = replicated();
+    ask(&mut world, 30, &[(6, 1), (8, 1), (50, 1)]);
     let of_replica = |io: &Io| io.class == Class::Background && io.target == Target::Home;
     until(&mut world, none, of_replica);
     // A client's request arrives 5 ms after the I/O was sent, and waits for as long.
@@ -128,7 +128,7 @@ fn a_flush_behind_a_lost_record_does_not_wait_until_a_replica_may_be_written() {
         world.execute(at);
     }
     let soon = world.now + 1_000_000;
-    world.issue(Op::Write, home(45, 1));
+    world.issue(Op::Write, home(20, 1));
     while !world.clients.is_empty() {
         assert!(pass(&mut world, none));
     }

@@ -194,6 +194,11 @@ fn go_on(world: &mut World, until: impl Fn(&mut World) -> bool) {
 
 /// A client writes these pages at home, and its flush ends as soon as it can. Then the power fails.
 fn write_home_and_flush(world: &mut World, pages: &[u64]) {
+    write_home_and_crash(world, pages);
+    world.read_all();
+}
+
+fn write_home_and_crash(world: &mut World, pages: &[u64]) {
     let asked = world.completed;
     for (&page, n) in pages.iter().zip(1..) {
         world.issue(Op::Write, home(page, 1));
@@ -209,7 +214,6 @@ fn write_home_and_flush(world: &mut World, pages: &[u64]) {
         world.execute(asked.unwrap_or(0));
     }
     world.crash([1; 32]);
-    world.read_all();
 }
 
 /// One I/O takes effect, after a wait of up to twenty seconds. False if none comes.
@@ -293,9 +297,9 @@ fn a_checkpoint_with_open_copies_does_not_empty_the_log() {
     world.handle(Input::Command(Command::Drain));
     let superblock = |world: &mut World| examine(&mut world.area).unwrap().superblock().clone();
     go_on(&mut world, |world| superblock(world).mode == Mode::WriteThrough);
-    write_home_and_flush(&mut world, &[50, 51, 52, 53, 54, 55, 56, 57]);
-    world.fail_background = false;
+    write_home_and_crash(&mut world, &[50, 51, 52, 53, 54, 55, 56, 57]);
     assert_eq!((world.engine.mode(), world.engine.dirty()), (Mode::WriteThrough, Sectors(24)));
+    world.fail_background = false;
     // All of them are in the way of a new plan.
     world.handle(Input::Install(plan_of(&[(30, 1, 0)])));
     go_on(&mut world, |world| world.engine.dirty() == Sectors(0));
