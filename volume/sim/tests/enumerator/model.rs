@@ -124,7 +124,8 @@ impl Model {
     pub(crate) fn new(sectors: u64) -> Self {
         let (lax, unreadable, wavers) = (Vec::new(), Vec::new(), false);
         let (versions, reads, step, forgot, names) = (Vec::new(), 0, 0, 0, 0);
-        let mut model = Self { sectors: versions, lax, unreadable, wavers, reads, step, forgot, names };
+        let mut model =
+            Self { sectors: versions, lax, unreadable, wavers, reads, step, forgot, names };
         model.resize(sectors);
         model
     }
