@@ -114,6 +114,12 @@ impl OpenFile {
         Ok(())
     }
 
+    /// Writes all bytes of the host's memory to the device, whose cache may keep them. An error is
+    /// that of a page of this file; no other file's bytes are in doubt.
+    pub fn write_back(&self) -> Result<(), Errno> {
+        retry(|| crate::sys::write_back(self.as_fd()))
+    }
+
     /// Makes all written bytes durable.
     pub fn sync(&self) -> Result<(), Errno> {
         retry(|| rustix::fs::fdatasync(&self.file))

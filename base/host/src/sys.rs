@@ -65,6 +65,24 @@ pub fn set_fsxattr(file: impl AsFd, to: &[u8; FSXATTR_BYTES]) -> Result<(), Errn
 }
 
 /// Sets the signal that reports a wait for a lease; `asm-generic/fcntl.h`.
+/// Writes the pages of a file that the host has in memory to its device, and waits for them. Files
+/// without such pages, and kernels that lack the call, need nothing.
+pub(crate) fn write_back(file: BorrowedFd<'_>) -> Result<(), Errno> {
+    let how = libc::SYNC_FILE_RANGE_WAIT_BEFORE
+        | libc::SYNC_FILE_RANGE_WRITE
+        | libc::SYNC_FILE_RANGE_WAIT_AFTER;
+    let fd = file.as_raw_fd();
+    // SAFETY: the call takes integers, and touches no memory of ours; `fd` is open while `file` is
+    // borrowed. A length of 0 means up to the end.
+    if unsafe { libc::sync_file_range(fd, 0, 0, how) } == 0 {
+        return Ok(());
+    }
+    match Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO) {
+        Errno::SPIPE | Errno::NOSYS | Errno::INVAL => Ok(()),
+        e => Err(e),
+    }
+}
+
 const F_SETSIG: libc::c_int = 10;
 
 /// The opens of a file that refuse a lease.

@@ -183,6 +183,7 @@ impl Engine {
         self.log.begins_at(moment.position.0, moment.position.2);
         self.log.ring.tail_is_durable(moment.tail);
         self.area_works();
+        self.background.checkpoint_fails = false;
         self.log.failed &= !job.restarts;
         self.log.holds_pages &= !self.log.emptied;
         self.background.trouble = self.background.trouble.filter(|t| !t.is_of_area());
@@ -216,6 +217,7 @@ impl Engine {
         b.detaches_failed += u32::from(self.state.stamp().is_some());
         b.superblock_due |= job.pages.moment.stamp.is_none();
         b.checkpoint_not_before = SimTime(b.now.0 + RETRY.0);
+        b.checkpoint_fails = true;
         b.trouble = Some(Trouble::Area);
         if matches!(job.phase, CheckpointPhase::Superblock(_)) {
             let pages = CheckpointPages::written(job.pages.moment);

@@ -155,10 +155,12 @@ impl Engine {
     }
 
     /// Whether a batch that no client waits for ends early: the last request has ended, or clients
-    /// wait for a checkpoint that can begin now.
+    /// wait for a checkpoint that can begin now. A checkpoint that fails is tried every second, and
+    /// would end each batch before a page is at home.
     pub(crate) fn batch_gives_way(&self) -> bool {
+        let b = &self.background;
         let waits = self.log.failed || self.is_log_full();
-        let begins = self.background.now >= self.background.checkpoint_not_before;
+        let begins = b.now >= b.checkpoint_not_before && !b.checkpoint_fails;
         !self.may_empty_log() || waits && begins && self.checkpoint_is_due()
     }
 

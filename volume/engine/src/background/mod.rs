@@ -120,6 +120,8 @@ pub(crate) struct Background {
     pub(crate) trouble: Option<Trouble>,
     /// Last checkpoints that failed.
     pub(crate) detaches_failed: u32,
+    /// The last checkpoint failed.
+    pub(crate) checkpoint_fails: bool,
     tail_not_before: SimTime,
     /// The superblock is out of date.
     pub(crate) superblock_due: bool,

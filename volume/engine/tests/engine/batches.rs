@@ -49,6 +49,30 @@ fn a_batch_on_its_way_home_gives_way_to_a_checkpoint_that_a_flush_waits_for() {
     world.read_all();
 }
 
+/// The area takes no flush, so no checkpoint: each try would end the batch before a page is at home.
+#[test]
+fn a_batch_from_an_area_without_flushes_gives_way_once() {
+    let mut world = with_pages_apart(64);
+    world.handle(Input::Command(Command::Drain));
+    world.issue(Op::Flush, Extent::default());
+    let end = world.now + 60_000_000_000;
+    while world.engine.dirty() > Sectors(0) {
+        assert!(world.now < end, "{:?} stay in an area that can be read", world.engine.dirty());
+        if let Some(at) = world.waiting.iter().position(flushes_area) {
+            fail(&mut world, at);
+            continue;
+        }
+        // The reads of a batch take longer than the pause between two checkpoints.
+        let reads = |io: &Io| (io.target, io.op) == (Target::Area, Op::Read);
+        if world.waiting.iter().any(reads) {
+            world.now += 200_000_000;
+            world.handle(Input::Tick);
+        }
+        assert!(pass(&mut world, none));
+    }
+    world.home_is_complete();
+}
+
 /// The pages stay in the write buffer, whether they are one batch or several.
 #[test]
 fn a_stop_in_a_drain_waits_for_no_batch_and_the_next_server_goes_on_with_the_drain() {

@@ -156,10 +156,9 @@ impl Files {
     pub(crate) fn move_guard(&self, up: bool) -> Result<(), Errno> {
         let home = &self.home;
         let region = home.guard().ok_or(Errno::NXIO)?;
-        if region.may_lack_writes() {
-            home.owe();
-        }
-        let moved = if up { region.put_up(home) } else { region.take_down(home) };
+        let moved = region.keep_account(home, || {
+            if up { region.put_up(home) } else { region.take_down(home) }
+        });
         moved.inspect_err(|_| home.owe()).map_err(|e| match e {
             GuardError::Device(DeviceError::Io { source, .. }) => {
                 Errno::from_io_error(&source).unwrap_or(Errno::IO)
@@ -447,8 +446,8 @@ impl Disk {
         let before = self.failures.load(SeqCst);
         let _alone = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
         let owes = self.owes.swap(false, SeqCst);
-        let synced = self.flushes.flush(|| self.own.sync());
-        let synced = synced.and_then(|()| self.guard().map_or(Ok(()), Region::sync));
+        let synced = self.flushes.flush(|| self.own.write_back(), || self.own.sync());
+        let synced = synced.and(self.guard().map_or(Ok(()), Region::sync));
         if synced.is_err() {
             self.failures.fetch_add(1, SeqCst);
             return synced;
@@ -467,7 +466,7 @@ impl Disk {
     }
 
     /// The engine must hear of a flush that failed.
-    fn owe(&self) {
+    pub(super) fn owe(&self) {
         self.owes.store(true, SeqCst);
     }
 

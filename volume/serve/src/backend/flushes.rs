@@ -1,6 +1,7 @@
-//! Flushes of one device by several files: home, area and guard region. Linux and the device report
-//! the failure of a flush once, to the file that asks. Unflushed bytes of the other files may be
-//! lost with it, so the next flush of each of them fails too.
+//! Flushes of one device by several files: home, area and guard region. A device that fails to flush
+//! its cache reports this once, to the file that asks. Unflushed bytes of the other files may be lost
+//! with it, so the next flush of each of them fails too. A page that the host cannot write is
+//! reported to its own file, and is no failure of the others.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
@@ -11,7 +12,7 @@ use rustix::io::Errno;
 #[derive(Debug, Default)]
 struct DeviceFlushes {
     /// One flush runs at a time, and no durable write beside it: so a flush that ends well knows of
-    /// each failure before its end.
+    /// each failure before its end. Nobody writes the host's pages back meanwhile: that may be long.
     turn: RwLock<()>,
     /// Flushes and durable writes that failed.
     failures: AtomicU64,
@@ -37,8 +38,15 @@ impl Flushes {
         Arc::ptr_eq(&self.device, &other.device)
     }
 
-    /// Flushes the file. Fails too if another file's flush failed since this file's last one.
-    pub(crate) fn flush(&self, flush: impl FnOnce() -> Result<(), Errno>) -> Result<(), Errno> {
+    /// Writes the file back, and flushes its device. Fails too if another file's flush failed since
+    /// this file's last one.
+    pub(crate) fn flush(
+        &self,
+        write_back: impl FnOnce() -> Result<(), Errno>,
+        flush: impl FnOnce() -> Result<(), Errno>,
+    ) -> Result<(), Errno> {
+        // After a failure the flush still covers the other pages.
+        let written = write_back();
         let _alone = self.device.turn.write().unwrap_or_else(PoisonError::into_inner);
         let flushed = flush();
         if flushed.is_err() {
@@ -46,7 +54,17 @@ impl Flushes {
         }
         let failures = self.device.failures.load(SeqCst);
         let reported = self.reported.swap(failures, SeqCst);
-        flushed.and(if reported == failures { Ok(()) } else { Err(Errno::IO) })
+        written.and(flushed).and(if reported == failures { Ok(()) } else { Err(Errno::IO) })
+    }
+
+    /// The failures so far.
+    pub(crate) fn failures(&self) -> u64 {
+        self.device.failures.load(SeqCst)
+    }
+
+    /// The file had no unflushed bytes when there were so many failures.
+    pub(crate) fn lost_nothing(&self, failures: u64) {
+        self.reported.fetch_max(failures, SeqCst);
     }
 
     /// Whether another file's flush failed since this file's last one.
@@ -64,7 +82,11 @@ impl Flushes {
             return write();
         }
         let _beside_others = self.device.turn.read().unwrap_or_else(PoisonError::into_inner);
-        write().inspect_err(|_| {
+        write().inspect_err(|&e| {
+            // Without space nothing was written, and nothing flushed.
+            if matches!(e, Errno::NOSPC | Errno::DQUOT | Errno::FBIG) {
+                return;
+            }
             let before = self.device.failures.fetch_add(1, SeqCst);
             // The caller has this report. Older ones are still to come.
             let _ = self.reported.compare_exchange(before, before + 1, SeqCst, SeqCst);
@@ -100,6 +122,10 @@ mod tests {
         Disk::new(fd, Runs::new(&[(0, BYTES)]))
     }
 
+    fn flushes(of: &Flushes) -> Result<(), Errno> {
+        of.flush(|| Ok(()), || Ok(()))
+    }
+
     fn flush(files: &Files, target: Target) -> Result<(), Errno> {
         files.change(target, Op::Flush, Flags::NONE, 0, 0, &[])
     }
@@ -124,14 +150,31 @@ mod tests {
 
     #[test]
     fn a_durable_write_that_fails_is_such_a_flush_and_another_write_is_not() {
-        let home = failing();
-        let area = working().on_device_of(home.flushes());
-        let files = Files::of(home, area, None);
-        for (flags, is_flush) in [(Flags::NONE, false), (Flags::FUA, true)] {
-            files.change(Target::Home, Op::Write, flags, 0, 512, &[1; 512]).unwrap_err();
-            assert_eq!(flush(&files, Target::Area).is_err(), is_flush, "{flags:?}");
-            assert_eq!(flush(&files, Target::Area), Ok(()));
+        for (durable, errno, is_flush) in
+            [(false, Errno::IO, false), (true, Errno::IO, true), (true, Errno::NOSPC, false)]
+        {
+            let home = Flushes::default();
+            let area = home.beside();
+            home.write(durable, || Err(errno)).unwrap_err();
+            assert_eq!(flushes(&area).is_err(), is_flush, "{durable} {errno}");
+            assert_eq!(flushes(&area), Ok(()));
         }
+    }
+
+    /// A bad sector under home does not end the log, and one under the area fails no client.
+    #[test]
+    fn a_page_that_cannot_be_written_back_is_a_failure_of_its_own_file() {
+        let home = Flushes::default();
+        let area = home.beside();
+        let mut flushed = false;
+        let all_others = || {
+            flushed = true;
+            Ok(())
+        };
+        home.flush(|| Err(Errno::IO), all_others).unwrap_err();
+        assert!(flushed);
+        assert_eq!(flushes(&area), Ok(()));
+        assert_eq!(flushes(&home), Ok(()));
     }
 
     /// The server's own flushes count as well: those of the guard, and those of a scrub.
@@ -151,13 +194,13 @@ mod tests {
     fn each_failure_is_reported_to_each_file() {
         let (first, fail) = (Flushes::default(), || Err(Errno::IO));
         let second = first.beside();
-        first.flush(fail).unwrap_err();
+        first.flush(|| Ok(()), fail).unwrap_err();
         second.write(true, fail).unwrap_err();
-        second.flush(|| Ok(())).unwrap_err();
-        second.flush(|| Ok(())).unwrap();
-        first.flush(|| Ok(())).unwrap_err();
+        flushes(&second).unwrap_err();
+        flushes(&second).unwrap();
+        flushes(&first).unwrap_err();
         first.write(true, fail).unwrap_err();
-        first.flush(|| Ok(())).unwrap();
-        second.flush(|| Ok(())).unwrap_err();
+        flushes(&first).unwrap();
+        flushes(&second).unwrap_err();
     }
 }

@@ -62,6 +62,14 @@ impl Medium {
         matches!(self, Self::File(_)) && how.contains(ReadWriteFlags::DSYNC)
     }
 
+    /// See [`OpenFile::write_back`]; another server has its own memory.
+    pub(super) fn write_back(&self) -> Result<(), Errno> {
+        match self {
+            Self::File(file) => file.write_back(),
+            Self::Remote(_) => Ok(()),
+        }
+    }
+
     pub(super) fn sync(&self) -> Result<(), Errno> {
         match self {
             Self::File(file) => file.sync(),
