@@ -122,6 +122,37 @@ fn a_guarded_disk_of_another_size_or_with_another_area_is_refused() {
     place.run(small);
 }
 
+/// A repair advances the area's generation, and an older copy could pass for the newest one.
+#[test]
+fn an_older_copy_of_an_area_is_refused_by_a_repair_too() {
+    let place = Place::new();
+    place.disk(64, true);
+    place.run("volume format disk.img --at disk.area --optimized 16MiB --mode writeback");
+    let path = place.path("disk.area");
+    let after_a_write_of = |byte: u8| {
+        let (mut server, mut client) =
+            place.serve(&[&BESIDE[..], &["--policy", "vanilla"]].concat());
+        client.write(8 << 20, &[byte; 4096]).unwrap();
+        client.flush().unwrap();
+        server.signal(Signal::KILL);
+        server.wait(std::time::Duration::from_secs(5)).unwrap();
+        fs::read(&path).unwrap()
+    };
+    let older = after_a_write_of(1);
+    let newest = after_a_write_of(2);
+    fs::write(&path, &older).unwrap();
+    for verb in ["drain", "check", "repair", "repair --lose-data"] {
+        let line = format!("volume {verb} disk.img --area disk.area");
+        place.refused(&line, &["an older copy", "name the newest copy"]);
+        assert!(fs::read(&path).unwrap() == older, "{verb} changed it");
+    }
+    fs::write(&path, &newest).unwrap();
+    place.run("volume repair disk.img --area disk.area");
+    place.run("volume detach disk.img --area disk.area");
+    let home = fs::read(place.path("disk.img")).unwrap();
+    assert!(home[8 << 20..][..4096] == [2; 4096]);
+}
+
 /// Over a server that runs, under a client that writes to the disk's ends without end.
 #[test]
 fn a_guard_goes_up_and_down_under_a_client_that_writes_home() {
