@@ -95,6 +95,14 @@ fn a_guarded_disk_of_another_size_or_with_another_area_is_refused() {
         "serve disk.img --area other.area --moved --nbd unix:x.sock",
         &["the guard of another area", "disk.area"],
     );
+    // No repair mends that: it changes nothing.
+    fs::copy(place.path("disk.img"), place.path("other.img")).unwrap();
+    let other = fs::read(place.path("other.area")).unwrap();
+    for lose in ["", "--lose-data"] {
+        let line = format!("volume repair other.img --area other.area {lose}");
+        place.refused(&line, &["the guard of another area", "disk.area"]);
+        assert!(fs::read(place.path("other.area")).unwrap() == other, "{line}");
+    }
     // An area cut short, and one without room, as older ones are.
     let file = File::options().read(true).write(true).open(place.path("disk.area")).unwrap();
     file.set_len((16 << 20) + 8192).unwrap();
