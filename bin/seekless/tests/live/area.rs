@@ -58,6 +58,11 @@ fn what_was_written_over_a_guard_is_refused_shown_and_mended() {
     drop((client, rescue));
     assert!(held() == was, "rescuing wrote something");
     place.run("volume repair disk.img --area disk.area --lose-data");
+    // The restored guard names the repaired area.
+    let repaired = fs::read(place.path("disk.area")).unwrap();
+    fs::write(place.path("disk.area"), &was.1).unwrap();
+    place.refused("volume drain disk.img --area disk.area", &["an older copy"]);
+    fs::write(place.path("disk.area"), repaired).unwrap();
     place.run("volume detach disk.img --area disk.area");
     let home = fs::read(place.path("disk.img")).unwrap();
     assert!(home[..512] == before[..512] && home[512..1 << 20] == new[512..1 << 20]);

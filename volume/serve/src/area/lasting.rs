@@ -308,6 +308,9 @@ impl Lasting {
         };
         let area = area.map_err(failed(&self.place))?;
         if loses && lose {
+            // The guard names the repaired area: each copy from before is an older one.
+            let repaired = read_superblock(&mut self.area, Lba(0));
+            self.superblock = repaired.map_err(|e| failed(&self.place)(e.into()))?.superblock;
             self.repair_guard(true)?;
         }
         Ok((area, guard))
@@ -322,7 +325,7 @@ impl Lasting {
         match (self.home.guard(), &self.guard) {
             (Some(region), Err(_)) => {
                 self.is_home(false)?;
-                region.repair(&self.home, lose).map_err(wrong)
+                region.repair(&self.home, self.superblock.generation, lose).map_err(wrong)
             }
             _ => Ok(None),
         }
