@@ -310,6 +310,10 @@ impl Guard<'_> {
         let header = match self.header()? {
             Some(Ok(header)) => header,
             Some(Err(e)) => {
+                // The area may have been cut within this page.
+                if self.first()?.is_some_and(|page| page.uuid == self.uuid) {
+                    self.refuse_zeroes()?;
+                }
                 return wrong(
                     false,
                     format!("the header of its guard region: {e}; run `seekless volume repair`"),
@@ -343,9 +347,18 @@ impl Guard<'_> {
         }
     }
 
-    /// The guard stands on home, and the region has no header. If the area was cut and extended
-    /// again, zeroes stand in the place of home's ends.
+    /// The guard stands on home, and the region has no header.
     fn region_is_gone<T>(&mut self) -> Result<T, GuardError> {
+        self.refuse_zeroes()?;
+        wrong(
+            false,
+            "the disk carries the guard of this area, and the area's guard region is gone; if the area's file was cut, extend it to its former size with its former contents, then run `seekless volume repair`",
+        )
+    }
+
+    /// The guard stands on home, and the region has no whole header. If the area was cut and extended
+    /// again, zeroes stand in the place of home's ends.
+    fn refuse_zeroes(&mut self) -> Result<(), GuardError> {
         let whole = self.region.capacity().0 >= REGION;
         if whole && region_bytes(self.region)?.iter().all(|byte| *byte == 0) {
             return overwritten(
@@ -353,10 +366,7 @@ impl Guard<'_> {
                 "the disk carries the guard of this area, and the area's guard region is all zeroes: the area was cut, and extended again. The disk's first and last 128 KiB are lost, and perhaps newest data at the end of the area; nothing was changed. If there is a whole copy of the area, name that copy; `seekless volume repair --lose-data` accepts the zeroes",
             );
         }
-        wrong(
-            false,
-            "the disk carries the guard of this area, and the area's guard region is gone; if the area's file was cut, extend it to its former size with its former contents, then run `seekless volume repair`",
-        )
+        Ok(())
     }
 
     fn standing_up(&mut self, header: &GuardHeader) -> Result<Standing, GuardError> {

@@ -453,13 +453,21 @@ fn a_region_of_zeroes_is_not_taken_for_the_ends_of_a_disk() {
     let mut world = World::new(&mut dice);
     world.put_up(u64::MAX).unwrap();
     world.flush();
-    world.region = Medium { capacity: REGION, ..Medium::default() };
-    assert!(said(&mut world).contains("was cut"), "{}", said(&mut world));
-    let before = world.clone();
-    let (_, loses) = world.with(u64::MAX, |g| g.repair(false)).unwrap().unwrap();
-    assert!(loses && world.region.all() == before.region.all(), "zeroes are no ends");
-    world.with(u64::MAX, |g| g.repair(true)).unwrap().unwrap();
-    assert_eq!(world.with(u64::MAX, |g| g.standing()).unwrap(), Standing::Up);
+    let header = world.region.get(0).to_vec();
+    // Cut before the header, and within it.
+    for kept in [0, 40] {
+        let mut world = world.clone();
+        world.region = Medium { capacity: REGION, ..Medium::default() };
+        let mut first = vec![0; SECTOR];
+        first[..kept].copy_from_slice(&header[..kept]);
+        world.region.flushed.insert(0, first.into());
+        assert!(said(&mut world).contains("was cut"), "{kept}: {}", said(&mut world));
+        let before = world.clone();
+        let (_, loses) = world.with(u64::MAX, |g| g.repair(false)).unwrap().unwrap();
+        assert!(loses && world.region.all() == before.region.all(), "zeroes are no ends");
+        world.with(u64::MAX, |g| g.repair(true)).unwrap().unwrap();
+        assert_eq!(world.with(u64::MAX, |g| g.standing()).unwrap(), Standing::Up);
+    }
 }
 
 /// While the guard is up, the region alone has home's ends.
