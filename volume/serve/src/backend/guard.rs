@@ -356,8 +356,8 @@ impl Guard<'_> {
         )
     }
 
-    /// The guard stands on home, and the region has no whole header. If the area was cut and extended
-    /// again, zeroes stand in the place of home's ends.
+    /// The guard stands on home, and the region has no whole header. If the area was cut and
+    /// extended again, zeroes stand in the place of home's ends.
     fn refuse_zeroes(&mut self) -> Result<(), GuardError> {
         let whole = self.region.capacity().0 >= REGION;
         if whole && region_bytes(self.region)?.iter().all(|byte| *byte == 0) {
