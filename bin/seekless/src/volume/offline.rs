@@ -93,6 +93,7 @@ fn examined(lasting: &mut Lasting) -> anyhow::Result<Examined> {
 
 pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<()> {
     let mut lasting = open(&args.volume, false)?;
+    lasting.ensure_newest()?;
     let found = examined(&mut lasting)?;
     let all = found.copies().last().map_or(0, |(slot, ..)| u64::from(slot) + 1);
     let findings = output::with_bar(|bar| {

@@ -58,6 +58,11 @@ fn what_was_written_over_a_guard_is_refused_shown_and_mended() {
     drop((client, rescue));
     assert!(held() == was, "rescuing wrote something");
     place.run("volume repair disk.img --area disk.area --lose-data");
+    // The restored guard names the repaired area.
+    let repaired = fs::read(place.path("disk.area")).unwrap();
+    fs::write(place.path("disk.area"), &was.1).unwrap();
+    place.refused("volume drain disk.img --area disk.area", &["an older copy"]);
+    fs::write(place.path("disk.area"), repaired).unwrap();
     place.run("volume detach disk.img --area disk.area");
     let home = fs::read(place.path("disk.img")).unwrap();
     assert!(home[..512] == before[..512] && home[512..1 << 20] == new[512..1 << 20]);
@@ -95,6 +100,14 @@ fn a_guarded_disk_of_another_size_or_with_another_area_is_refused() {
         "serve disk.img --area other.area --moved --nbd unix:x.sock",
         &["the guard of another area", "disk.area"],
     );
+    // No repair mends that: it changes nothing.
+    fs::copy(place.path("disk.img"), place.path("other.img")).unwrap();
+    let other = fs::read(place.path("other.area")).unwrap();
+    for lose in ["", "--lose-data"] {
+        let line = format!("volume repair other.img --area other.area {lose}");
+        place.refused(&line, &["the guard of another area", "disk.area"]);
+        assert!(fs::read(place.path("other.area")).unwrap() == other, "{line}");
+    }
     // An area cut short, and one without room, as older ones are.
     let file = File::options().read(true).write(true).open(place.path("disk.area")).unwrap();
     file.set_len((16 << 20) + 8192).unwrap();
@@ -120,6 +133,37 @@ fn a_guarded_disk_of_another_size_or_with_another_area_is_refused() {
     let small = "volume format small.img --at small.area --optimized 8MiB";
     place.refused(&format!("{small} --mode writeback"), &["255 KiB", "256 KiB"]);
     place.run(small);
+}
+
+/// A repair advances the area's generation, and an older copy could pass for the newest one.
+#[test]
+fn an_older_copy_of_an_area_is_refused_by_a_repair_too() {
+    let place = Place::new();
+    place.disk(64, true);
+    place.run("volume format disk.img --at disk.area --optimized 16MiB --mode writeback");
+    let path = place.path("disk.area");
+    let after_a_write_of = |byte: u8| {
+        let (mut server, mut client) =
+            place.serve(&[&BESIDE[..], &["--policy", "vanilla"]].concat());
+        client.write(8 << 20, &[byte; 4096]).unwrap();
+        client.flush().unwrap();
+        server.signal(Signal::KILL);
+        server.wait(std::time::Duration::from_secs(5)).unwrap();
+        fs::read(&path).unwrap()
+    };
+    let older = after_a_write_of(1);
+    let newest = after_a_write_of(2);
+    fs::write(&path, &older).unwrap();
+    for verb in ["drain", "check", "repair", "repair --lose-data"] {
+        let line = format!("volume {verb} disk.img --area disk.area");
+        place.refused(&line, &["an older copy", "name the newest copy"]);
+        assert!(fs::read(&path).unwrap() == older, "{verb} changed it");
+    }
+    fs::write(&path, &newest).unwrap();
+    place.run("volume repair disk.img --area disk.area");
+    place.run("volume detach disk.img --area disk.area");
+    let home = fs::read(place.path("disk.img")).unwrap();
+    assert!(home[8 << 20..][..4096] == [2; 4096]);
 }
 
 /// Over a server that runs, under a client that writes to the disk's ends without end.

@@ -85,8 +85,8 @@ page! {
     /// The area's name, as its driver gave it.
     48 place: Label,
     /// In the first page: the generation of the area's superblock when the area was attached last,
-    /// or when the guard was put up. An area with a lower generation is an older copy. 0 in the
-    /// other pages, and in version 2.
+    /// or when the guard was put up or repaired. An area with a lower generation is an older copy. 0
+    /// in the other pages, and in version 2.
     112 area_generation: u64 where 0..=COUNT_MAX,
     /// Instructions for people. Every sector has a part of them, so that no sector is zero.
     128 words: [u8; WORDS],

@@ -272,13 +272,29 @@ impl Lasting {
         }
     }
 
+    /// Refuses an older copy of the area; also where another program wrote over the guard, but not
+    /// over its first page.
+    ///
+    /// # Errors
+    /// If the guard on home names a later generation than the area has.
+    pub fn ensure_newest(&self) -> Result<(), ServeError> {
+        let (area, guard) = (self.superblock.generation, self.named_generation);
+        if guard > area {
+            return Err(failed(&self.place)(AttachError::Older { area, guard }));
+        }
+        Ok(())
+    }
+
     /// Repairs the area, and a guard that [`Self::is_guarded`] refuses. Returns the fault of the
     /// guard, and whether its repair gives up bytes that a program wrote to the disk without its
     /// area; `None`: no fault. Without `lose`, a repair that gives up any bytes writes nothing.
     ///
     /// # Errors
-    /// As [`seekless_engine::repair`]; the disk is another one, or its guard cannot be repaired.
+    /// As [`seekless_engine::repair`]; the area is an older copy, the disk is another one, or its
+    /// guard cannot be repaired.
     pub fn repair(&mut self, lose: bool) -> Result<(Repair, Option<(String, bool)>), ServeError> {
+        // A repair advances the area's generation: an older copy would pass for the newest one.
+        self.ensure_newest()?;
         let guard = self.repair_guard(false)?;
         let loses = guard.as_ref().is_some_and(|(_, loses)| *loses);
         let outdated = matches!(self.guard, Err(GuardError::Wrong { outdated: true, .. }));
@@ -292,6 +308,9 @@ impl Lasting {
         };
         let area = area.map_err(failed(&self.place))?;
         if loses && lose {
+            // The guard names the repaired area: each copy from before is an older one.
+            let repaired = read_superblock(&mut self.area, Lba(0));
+            self.superblock = repaired.map_err(|e| failed(&self.place)(e.into()))?.superblock;
             self.repair_guard(true)?;
         }
         Ok((area, guard))
@@ -306,7 +325,7 @@ impl Lasting {
         match (self.home.guard(), &self.guard) {
             (Some(region), Err(_)) => {
                 self.is_home(false)?;
-                region.repair(&self.home, lose).map_err(wrong)
+                region.repair(&self.home, self.superblock.generation, lose).map_err(wrong)
             }
             _ => Ok(None),
         }

@@ -310,6 +310,10 @@ impl Guard<'_> {
         let header = match self.header()? {
             Some(Ok(header)) => header,
             Some(Err(e)) => {
+                // The area may have been cut within this page.
+                if self.first()?.is_some_and(|page| page.uuid == self.uuid) {
+                    self.refuse_zeroes()?;
+                }
                 return wrong(
                     false,
                     format!("the header of its guard region: {e}; run `seekless volume repair`"),
@@ -343,9 +347,18 @@ impl Guard<'_> {
         }
     }
 
-    /// The guard stands on home, and the region has no header. If the area was cut and extended
-    /// again, zeroes stand in the place of home's ends.
+    /// The guard stands on home, and the region has no header.
     fn region_is_gone<T>(&mut self) -> Result<T, GuardError> {
+        self.refuse_zeroes()?;
+        wrong(
+            false,
+            "the disk carries the guard of this area, and the area's guard region is gone; if the area's file was cut, extend it to its former size with its former contents, then run `seekless volume repair`",
+        )
+    }
+
+    /// The guard stands on home, and the region has no whole header. If the area was cut and
+    /// extended again, zeroes stand in the place of home's ends.
+    fn refuse_zeroes(&mut self) -> Result<(), GuardError> {
         let whole = self.region.capacity().0 >= REGION;
         if whole && region_bytes(self.region)?.iter().all(|byte| *byte == 0) {
             return overwritten(
@@ -353,10 +366,7 @@ impl Guard<'_> {
                 "the disk carries the guard of this area, and the area's guard region is all zeroes: the area was cut, and extended again. The disk's first and last 128 KiB are lost, and perhaps newest data at the end of the area; nothing was changed. If there is a whole copy of the area, name that copy; `seekless volume repair --lose-data` accepts the zeroes",
             );
         }
-        wrong(
-            false,
-            "the disk carries the guard of this area, and the area's guard region is gone; if the area's file was cut, extend it to its former size with its former contents, then run `seekless volume repair`",
-        )
+        Ok(())
     }
 
     fn standing_up(&mut self, header: &GuardHeader) -> Result<Standing, GuardError> {
@@ -509,42 +519,50 @@ impl Guard<'_> {
     }
 
     /// Repairs a guard that [`Self::standing`] refuses. Returns the fault, and whether the repair
-    /// gives up bytes. Without `lose`, such a repair writes nothing. `None`: no fault.
+    /// gives up bytes. Without `lose`, such a repair writes nothing. `None`: no fault. A fault that
+    /// no repair mends is an error, with and without `lose`.
     pub(crate) fn repair(&mut self, lose: bool) -> Result<Option<(String, bool)>, GuardError> {
         let (why, loses) = match self.standing() {
             Ok(_) => return Ok(None),
             Err(GuardError::Wrong { why, loses, .. }) => (why, loses),
             Err(e) => return Err(e),
         };
-        if loses && !lose {
-            return Ok(Some((why, true)));
-        }
+        // Decided before the question: what no repair mends is refused with and without `lose`.
         let first = self.first()?;
-        match (self.header()?, first) {
-            (Some(Ok(h)), first)
+        let (header, is_new) = match self.header()? {
+            Some(Ok(h))
                 if (h.uuid, h.home_capacity) == (self.uuid, self.capacity)
                     && h.state != GuardState::Down
-                    && first.as_ref().is_none_or(|p| p.uuid == self.uuid) =>
+                    // A later guard belongs to a newer copy of the area.
+                    && first.as_ref().is_none_or(|p| {
+                        p.uuid == self.uuid && p.generation <= h.generation
+                    }) =>
             {
-                if h.state == GuardState::Up {
-                    self.write_home(&self.guard_pages(&h))?;
-                    open_pages(self.region, u64::MAX)?;
-                    sum_pages(self.region)?;
-                } else {
-                    self.restore()?;
-                }
+                (h, false)
             }
-            (Some(Err(_)) | None, first) if self.region.capacity().0 >= REGION => {
-                self.new_header(first)?;
+            Some(Err(_)) | None if self.region.capacity().0 >= REGION => {
+                (self.header_by_home(first)?, true)
             }
             // No state is proven.
             _ => return wrong(loses, why),
+        };
+        if loses && !lose {
+            return Ok(Some((why, true)));
+        }
+        if is_new {
+            write_header(self.region, &header)?;
+        } else if header.state == GuardState::Up {
+            self.write_home(&self.guard_pages(&header))?;
+            open_pages(self.region, u64::MAX)?;
+            sum_pages(self.region)?;
+        } else {
+            self.restore()?;
         }
         Ok(Some((why, loses)))
     }
 
-    /// Makes a new header from the pages at home.
-    fn new_header(&mut self, first: Option<GuardPage>) -> Result<(), GuardError> {
+    /// A header for the pages at home; writes nothing.
+    fn header_by_home(&mut self, first: Option<GuardPage>) -> Result<GuardHeader, GuardError> {
         let mut header = header_down(self.uuid, self.capacity);
         // If the first page is not a guard page, the last pages may be.
         let home = self.read_home()?;
@@ -567,7 +585,7 @@ impl Guard<'_> {
         } else if home.windows(GUARD_WORDS.len()).any(|w| w == GUARD_WORDS) {
             return wrong(true, BOTH_DAMAGED);
         }
-        Ok(write_header(self.region, &header)?)
+        Ok(header)
     }
 }
 

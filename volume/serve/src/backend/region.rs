@@ -335,12 +335,14 @@ impl Region {
         }
     }
 
-    /// See [`Guard::repair`].
+    /// See [`Guard::repair`]. A restored guard names this generation of the area.
     pub(crate) fn repair(
         &self,
         home: &Disk,
+        generation: u64,
         lose: bool,
     ) -> Result<Option<(String, bool)>, GuardError> {
+        self.area_generation.store(generation, SeqCst);
         self.with(home, |g| g.repair(lose))
     }
 

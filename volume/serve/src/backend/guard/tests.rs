@@ -344,6 +344,16 @@ fn said(world: &mut World) -> String {
     world.with(u64::MAX, |g| g.standing()).unwrap_err().to_string()
 }
 
+/// No repair may begin: the area would be changed before the guard is refused.
+fn unmended(world: &mut World) {
+    let before = world.clone();
+    for lose in [false, true] {
+        assert!(world.with(u64::MAX, |g| g.repair(lose)).is_err(), "{lose}");
+        assert!(world.home.all() == before.home.all(), "{lose}");
+        assert!(world.region.all() == before.region.all(), "{lose}");
+    }
+}
+
 #[test]
 fn what_does_not_fit_together_is_refused_and_mended_only_as_far_as_is_said() {
     let mut dice = Dice::new(5);
@@ -359,13 +369,14 @@ fn what_does_not_fit_together_is_refused_and_mended_only_as_far_as_is_said() {
     // An older copy of the area.
     let mut older = World { region: old, ..up.clone() };
     assert!(said(&mut older).contains("an older copy"), "{}", said(&mut older));
-    assert!(older.with(u64::MAX, |g| g.repair(true)).is_err());
+    unmended(&mut older);
     // Nor does an older copy from an earlier guard.
     let mut again = up.clone();
     again.take_down(u64::MAX).unwrap();
     again.put_up(u64::MAX).unwrap();
     let mut earlier = World { region: up.region.clone(), ..again };
     assert!(said(&mut earlier).contains("an older copy"), "{}", said(&mut earlier));
+    unmended(&mut earlier);
     // Home from before the guard, written without seekless since: home is valid.
     let mut half = World::new(&mut dice);
     assert!(half.put_up(3).is_err());
@@ -385,6 +396,13 @@ fn what_does_not_fit_together_is_refused_and_mended_only_as_far_as_is_said() {
         g.standing()
     });
     assert!(why.unwrap_err().to_string().contains("another area"));
+    for lose in [false, true] {
+        let repaired = stranger.with(u64::MAX, |g| {
+            g.uuid = AreaId([1; 16]);
+            g.repair(lose)
+        });
+        assert!(repaired.is_err(), "{lose}");
+    }
     // A program wrote over it, like a repair of the file system.
     let mut over = up.clone();
     over.home.flushed.insert(2, [0xEF; SECTOR].into());
@@ -435,13 +453,21 @@ fn a_region_of_zeroes_is_not_taken_for_the_ends_of_a_disk() {
     let mut world = World::new(&mut dice);
     world.put_up(u64::MAX).unwrap();
     world.flush();
-    world.region = Medium { capacity: REGION, ..Medium::default() };
-    assert!(said(&mut world).contains("was cut"), "{}", said(&mut world));
-    let before = world.clone();
-    let (_, loses) = world.with(u64::MAX, |g| g.repair(false)).unwrap().unwrap();
-    assert!(loses && world.region.all() == before.region.all(), "zeroes are no ends");
-    world.with(u64::MAX, |g| g.repair(true)).unwrap().unwrap();
-    assert_eq!(world.with(u64::MAX, |g| g.standing()).unwrap(), Standing::Up);
+    let header = world.region.get(0).to_vec();
+    // Cut before the header, and within it.
+    for kept in [0, 40] {
+        let mut world = world.clone();
+        world.region = Medium { capacity: REGION, ..Medium::default() };
+        let mut first = vec![0; SECTOR];
+        first[..kept].copy_from_slice(&header[..kept]);
+        world.region.flushed.insert(0, first.into());
+        assert!(said(&mut world).contains("was cut"), "{kept}: {}", said(&mut world));
+        let before = world.clone();
+        let (_, loses) = world.with(u64::MAX, |g| g.repair(false)).unwrap().unwrap();
+        assert!(loses && world.region.all() == before.region.all(), "zeroes are no ends");
+        world.with(u64::MAX, |g| g.repair(true)).unwrap().unwrap();
+        assert_eq!(world.with(u64::MAX, |g| g.standing()).unwrap(), Standing::Up);
+    }
 }
 
 /// While the guard is up, the region alone has home's ends.
