@@ -120,7 +120,7 @@ pub(crate) struct Background {
     pub(crate) trouble: Option<Trouble>,
     /// Last checkpoints that failed.
     pub(crate) detaches_failed: u32,
-    tail_not_before: SimTime,
+    pub(crate) tail_not_before: SimTime,
     /// The superblock is out of date.
     pub(crate) superblock_due: bool,
     /// A drain has ended, and no superblock says so yet.
