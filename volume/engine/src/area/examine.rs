@@ -78,8 +78,8 @@ pub struct RepairReport {
     pub mended: Vec<Finding>,
     /// Extents of home whose newest bytes are gone: home has older ones.
     pub lost: Vec<Extent>,
-    /// After the loss of a checkpoint: extents whose copy in the log counts as the newest. Such a
-    /// copy may be older than home.
+    /// After the loss of a checkpoint, or a cut of the log: extents whose copy in the log counts as
+    /// the newest. Such a copy may be older than home.
     pub doubtful: Vec<Extent>,
     /// Set if nothing tells any more which pages are discarded: none counts as discarded from now
     /// on. These extents of home may hold bytes of replicas, as far as the area tells. Clients read
@@ -254,8 +254,9 @@ impl Examined {
 /// Repairs an area that [`examine`] refuses, or whose only copies are damaged: rebuilds a lost
 /// checkpoint from the segments, cuts a broken log, gives up damaged pages without another copy. If
 /// a damaged free map or a lost record leaves in doubt which pages are discarded, none counts as
-/// discarded any more: no byte that a client wrote is hidden or overwritten. With `lose` false,
-/// nothing is written if clients' bytes would be given up.
+/// discarded any more: no byte that a client wrote is hidden by zeroes or overwritten with them.
+/// After a lost checkpoint or a cut, pages of the log replace home's, which may be newer: the report
+/// names them. With `lose` false, nothing is written if clients' bytes would be given up.
 ///
 /// # Errors
 /// If there is no superblock, or the device fails. Nothing was changed then.

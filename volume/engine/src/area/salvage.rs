@@ -32,6 +32,10 @@ pub(crate) fn salvage(area: &mut dyn Device) -> Result<(Recovered, Salvage), Att
     r.apply(area, log.records)?;
     r.find_places(area)?;
     let cut = salvage.lost_records.is_some() || !salvage.unreadable.is_empty();
+    // A lost record may say that home is newer than a copy before it.
+    if cut {
+        salvage.doubtful = logged(&r);
+    }
     // A lost record may say that a client has written a page which counts as free or stained.
     if r.geo.free_map_pages() > 0 && (cut || salvage.free_map.is_some()) {
         salvage.forget_free(&mut r, area);
@@ -48,10 +52,10 @@ pub(crate) struct Salvage {
     pub(crate) lost_records: Option<(u64, u64)>,
     /// Why the map was rebuilt from the segments.
     pub(crate) rebuilt: Option<String>,
-    /// Then: home pages in the log before the lost checkpoint. The checkpoint may have known that
-    /// home is newer.
+    /// Home pages in the log before the lost checkpoint, or before the cut. The checkpoint or a lost
+    /// record may have known that home is newer.
     pub(crate) doubtful: Vec<u64>,
-    /// And whether that part of the log is incomplete.
+    /// Whether the log before a lost checkpoint is incomplete.
     pub(crate) incomplete: bool,
     /// Home pages whose copy was written in place, and may since have made way for another.
     pub(crate) replaced: Vec<u64>,
@@ -125,8 +129,7 @@ impl Salvage {
             // The records so far are older than the free map.
             self.read_free_map(r, area);
         }
-        self.doubtful =
-            slots(r.geo.log_slots()).filter_map(|slot| Some(r.map.home(slot)?.0)).collect();
+        self.doubtful = logged(r);
         Ok(log)
     }
 
@@ -150,4 +153,9 @@ impl Salvage {
             r.sequence = later + 1;
         }
     }
+}
+
+/// The home pages that the log has copies of.
+fn logged(r: &Recovered) -> Vec<u64> {
+    slots(r.geo.log_slots()).filter_map(|slot| Some(r.map.home(slot)?.0)).collect()
 }

@@ -122,7 +122,7 @@ pub(crate) struct Background {
     pub(crate) detaches_failed: u32,
     /// The last checkpoint failed.
     pub(crate) checkpoint_fails: bool,
-    tail_not_before: SimTime,
+    pub(crate) tail_not_before: SimTime,
     /// The superblock is out of date.
     pub(crate) superblock_due: bool,
     /// A drain has ended, and no superblock says so yet.

@@ -405,8 +405,9 @@ impl Engine {
     /// The area learns of zeroes in the meantime. So a drain that is cut short goes on where it
     /// ended, no flush of home has all of the zeroes to write, and an administrator sees progress.
     fn tell_of_zeroes(&mut self) {
-        let fails = self.background.trouble.is_some_and(|t| t.is_of_area());
-        if self.free.map.has_much_cleaned() && self.sync.is_idle() && !fails {
+        // A later try may succeed: what has failed once does not end the progress.
+        let waits = self.background.now < self.background.tail_not_before;
+        if self.free.map.has_much_cleaned() && self.sync.is_idle() && !waits {
             self.sync.wait(Waiter::Tail);
             self.pump_sync();
         }

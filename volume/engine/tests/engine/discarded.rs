@@ -346,6 +346,43 @@ fn the_area_learns_of_zeroes_before_all_of_them_are_written() {
     is_sound(&mut world);
 }
 
+/// A device may fail for a moment.
+#[test]
+fn after_a_failed_flush_the_area_still_learns_of_zeroes_before_all_of_them_are_written() {
+    let mut world = discarded(fs2(0));
+    ask(&mut world, 20, &[(0, 1), (2, 1), (4, 1), (6, 1)]);
+    ask(&mut world, 30, &[(8, 1)]);
+    ask(&mut world, 40, &[(50, 1)]);
+    world.settle();
+    assert!(world.engine.stained().eq([home(20, 4), home(30, 1), home(40, 1)]));
+    world.handle(Input::Withdraw);
+    let zeroes = |page| {
+        move |io: &Io| {
+            io.class == Class::Background
+                && io.op == Op::WriteZeroes
+                && io.extent.overlaps(home(page, 1))
+        }
+    };
+    until(&mut world, none, zeroes(20));
+    let at = until(&mut world, zeroes(30), telling);
+    fail(&mut world, at);
+    hold(&mut world, zeroes(30));
+    assert!(world.engine.trouble().is_some());
+    // Later, with others to come.
+    world.now += 2_000_000_000;
+    let at = until(&mut world, zeroes(30), zeroes(30));
+    world.execute(at);
+    until(&mut world, zeroes(40), zeroes(40));
+    hold(&mut world, zeroes(40));
+    assert!(world.engine.stained().eq([home(40, 1)]), "the area has not learned of zeroes");
+    assert_eq!(world.engine.trouble(), None);
+    world.settle();
+    assert!(!world.engine.is_withdrawing());
+    assert_eq!(world.engine.stained().count(), 0);
+    world.home_is_complete();
+    is_sound(&mut world);
+}
+
 /// One job runs at a time. After the log has failed, flushes wait for a checkpoint.
 #[test]
 fn a_flush_waits_for_no_budget_of_replicas() {

@@ -5,6 +5,7 @@ use seekless_engine::format::{Run, RunKind, read_superblock};
 use seekless_engine::{Finding, RepairReport, repair_outdated, resizable, resize_area};
 
 use super::area::{in_use, spoil};
+use super::log::record_of;
 use super::replicas::{fs2, replicated, stands};
 use super::rules::{ask, discarded, none, pass};
 use super::*;
@@ -171,6 +172,31 @@ fn behind_a_cut_of_the_log_no_page_that_a_client_took_back_reads_as_zeroes() {
     world.read_all();
     world.home_is_complete();
     replicates_again(&mut world);
+}
+
+/// The lost record, or one behind it, may say that home has newer bytes of a page.
+#[test]
+fn pages_of_the_write_buffer_before_a_cut_of_the_log_are_named() {
+    let mut world = in_use(false);
+    let record = record_of(&mut world, 9);
+    for (op, extent) in [(Op::Write, home(3, 1)), (Op::Flush, Extent::default())] {
+        world.issue(op, extent);
+        while !world.waiting.is_empty() {
+            world.execute(0);
+        }
+    }
+    // Its older bytes stand before this record, and 4 behind it.
+    spoil(&mut world, record);
+    is_refused(&mut world);
+    let Repair::WouldLose(report) = repair(&mut world.area, false).unwrap() else {
+        panic!("it was not allowed")
+    };
+    assert_eq!(report.doubtful, [home(3, 1)], "{report:?}");
+    let name = home(3, 1).to_string();
+    assert!(report.mended.iter().any(|f| f.perhaps && f.what.contains(&name)), "{report:?}");
+    let Repair::Done(after) = repair(&mut world.area, true).unwrap() else { panic!("allowed") };
+    assert_eq!(after.doubtful, report.doubtful);
+    assert!(examine(&mut world.area).unwrap().newest(3).is_some());
 }
 
 /// Another program writes a page of home.

@@ -93,6 +93,11 @@ impl Watch {
         Self { most, since: Instant::now(), least: u64::MAX, homeward: 0 }
     }
 
+    /// For work other than writing home: what else is written meanwhile is no progress of it.
+    fn of_other_work(most: Duration) -> Self {
+        Self { homeward: u64::MAX, ..Self::new(most) }
+    }
+
     fn is_over(&self, now: Instant) -> bool {
         now.duration_since(self.since) > self.most
     }
@@ -183,7 +188,7 @@ impl Administered {
         }
         let left = |state: &VolumeState| (state.mode != mode_name(mode)).then_some((0, false));
         let stuck = |_, why| AdministerError::ModeNotChanged { why };
-        self.wait(LOOK_EVERY, left, &mut |_| {}, stuck)?;
+        self.wait(LOOK_EVERY, Watch::new(STUCK), left, &mut |_| {}, stuck)?;
         self.close()
     }
 
@@ -227,7 +232,8 @@ impl Administered {
             (left > 0).then_some((left, goes_on))
         };
         let stuck = |left, why| AdministerError::NotProven { left, why };
-        let after = self.wait(LOOK_EVERY, left, progress, stuck)?;
+        let watch = Watch::of_other_work(STUCK);
+        let after = self.wait(LOOK_EVERY, watch, left, progress, stuck)?;
         let usable = Bytes(after.copied_bytes.saturating_sub(before.copied_bytes));
         self.close()?;
         Ok(Proven { doubted: Bytes(before.in_doubt_bytes), usable, took: start.elapsed() })
@@ -284,7 +290,7 @@ impl Administered {
             (!is_done).then_some((left, false))
         };
         let stuck = |left, why| AdministerError::NotDrained { left, why };
-        self.wait(LOOK_EVERY, left, progress, stuck).map(|_| ())
+        self.wait(LOOK_EVERY, Watch::new(STUCK), left, progress, stuck).map(|_| ())
     }
 
     /// Waits until the requested replicas are written. Returns the bytes of all replicas.
@@ -295,7 +301,8 @@ impl Administered {
             Some((all.saturating_sub(done), std::mem::replace(&mut last, done) != done))
         };
         let stuck = |_, _| AdministerError::NotReplicated;
-        Ok(Bytes(self.wait(LOOK_EVERY / 2, left, progress, stuck)?.copied_bytes))
+        let watch = Watch::of_other_work(STUCK);
+        Ok(Bytes(self.wait(LOOK_EVERY / 2, watch, left, progress, stuck)?.copied_bytes))
     }
 
     /// Waits until `left` is `None`. It has the bytes that are left, and whether the work went on
@@ -303,11 +310,11 @@ impl Administered {
     fn wait(
         &self,
         every: Duration,
+        mut watch: Watch,
         mut left: impl FnMut(&VolumeState) -> Option<(u64, bool)>,
         progress: Progress<'_>,
         stuck: impl FnOnce(Bytes, String) -> AdministerError,
     ) -> Result<VolumeState, AdministerError> {
-        let mut watch = Watch::new(STUCK);
         loop {
             let state = match self.state() {
                 // A server that is busy for a moment has not failed.
@@ -464,5 +471,20 @@ mod tests {
         state.homeward_bytes += 1 << 20;
         assert!(at(582, &state, 99));
         assert!(!at(583, &state, 98));
+    }
+
+    /// Else `prove` and `replicate` would wait for as long as clients write.
+    #[test]
+    fn what_goes_home_is_no_progress_of_other_work() {
+        let begun = Instant::now();
+        let mut watch = Watch::of_other_work(STUCK);
+        let mut state = VolumeState::default();
+        let mut at = |seconds: u64, written: u64, left: u64| {
+            state.homeward_bytes = written;
+            watch.is_stuck(begun + Duration::from_secs(seconds), &state, left)
+        };
+        assert!(!at(1, 1 << 20, 100) && !at(15, 2 << 20, 100));
+        assert!(at(22, 3 << 20, 100));
+        assert!(!at(23, 4 << 20, 99), "less is left");
     }
 }
