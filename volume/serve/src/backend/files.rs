@@ -156,9 +156,8 @@ impl Files {
     pub(crate) fn move_guard(&self, up: bool) -> Result<(), Errno> {
         let home = &self.home;
         let region = home.guard().ok_or(Errno::NXIO)?;
-        let moved = region.keep_account(home, || {
-            if up { region.put_up(home) } else { region.take_down(home) }
-        });
+        let moved = region
+            .keep_account(home, || if up { region.put_up(home) } else { region.take_down(home) });
         moved.inspect_err(|_| home.owe()).map_err(|e| match e {
             GuardError::Device(DeviceError::Io { source, .. }) => {
                 Errno::from_io_error(&source).unwrap_or(Errno::IO)

@@ -62,7 +62,7 @@ impl Flushes {
         self.device.failures.load(SeqCst)
     }
 
-    /// The file had no unflushed bytes when there were so many failures.
+    /// The file had no unflushed bytes at that number of failures.
     pub(crate) fn lost_nothing(&self, failures: u64) {
         self.reported.fetch_max(failures, SeqCst);
     }

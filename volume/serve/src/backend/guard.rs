@@ -520,14 +520,14 @@ impl Guard<'_> {
 
     /// Repairs a guard that [`Self::standing`] refuses. Returns the fault, and whether the repair
     /// gives up bytes. Without `lose`, such a repair writes nothing. `None`: no fault. A fault that
-    /// no repair mends is an error, with and without `lose`.
+    /// cannot be repaired is an error, with and without `lose`.
     pub(crate) fn repair(&mut self, lose: bool) -> Result<Option<(String, bool)>, GuardError> {
         let (why, loses) = match self.standing() {
             Ok(_) => return Ok(None),
             Err(GuardError::Wrong { why, loses, .. }) => (why, loses),
             Err(e) => return Err(e),
         };
-        // Decided before the question: what no repair mends is refused with and without `lose`.
+        // Decided before the question: what cannot be repaired is refused with and without `lose`.
         let first = self.first()?;
         let (header, is_new) = match self.header()? {
             Some(Ok(h))
