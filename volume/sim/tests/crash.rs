@@ -60,7 +60,7 @@ fn under_blocks_shorter_than_a_page_it_keeps_them_too() {
 #[test]
 fn where_devices_fail_it_keeps_them_too() {
     for replicas in [false, true] {
-        let tally = all_hold::<Engine>(0..20, |seed| History::with_faults(seed, replicas), 2);
+        let tally = all_hold::<Engine>(4..24, |seed| History::with_faults(seed, replicas), 2);
         assert!(tally.states > 2_000 && tally.failed > 500, "{tally:?}");
         assert!(replicas || tally.forgot > 0, "{tally:?}");
     }
