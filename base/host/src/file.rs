@@ -114,10 +114,17 @@ impl OpenFile {
         Ok(())
     }
 
-    /// Writes all bytes of the host's memory to the device, whose cache may keep them. An error is
-    /// that of a page of this file; no other file's bytes are in doubt.
-    pub fn write_back(&self) -> Result<(), Errno> {
-        retry(|| crate::sys::write_back(self.as_fd()))
+    /// Writes bytes of the file in the host's memory to the device, whose cache may keep them; with a
+    /// `len` of 0 all bytes from `at` on. An
+    /// error is that of a page of this file, perhaps of an earlier write: then call it again.
+    pub fn write_back(&self, at: u64, len: u64) -> Result<(), Errno> {
+        retry(|| crate::sys::write_back(self.as_fd(), at, len))
+    }
+
+    /// Takes the report of pages of the whole file that could not be written so far. Writes nothing,
+    /// and waits for the page at `at` alone.
+    pub fn take_report(&self, at: u64) -> Result<(), Errno> {
+        retry(|| crate::sys::wait_for_write_back(self.as_fd(), at))
     }
 
     /// Makes all written bytes durable.

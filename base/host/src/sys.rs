@@ -64,17 +64,31 @@ pub fn set_fsxattr(file: impl AsFd, to: &[u8; FSXATTR_BYTES]) -> Result<(), Errn
     if result == 0 { Ok(()) } else { Err(last_error()) }
 }
 
-/// Sets the signal that reports a wait for a lease; `asm-generic/fcntl.h`.
-/// Writes the pages of a file that the host has in memory to its device, and waits for them. Files
-/// without such pages, and kernels that lack the call, need nothing.
-pub(crate) fn write_back(file: BorrowedFd<'_>) -> Result<(), Errno> {
+/// Writes pages of a file that the host has in memory to its device, and waits for them. A length of
+/// 0 means up to the end.
+pub(crate) fn write_back(file: BorrowedFd<'_>, at: u64, len: u64) -> Result<(), Errno> {
     let how = libc::SYNC_FILE_RANGE_WAIT_BEFORE
         | libc::SYNC_FILE_RANGE_WRITE
         | libc::SYNC_FILE_RANGE_WAIT_AFTER;
-    let fd = file.as_raw_fd();
+    sync_file_range(file, at, len, how)
+}
+
+/// Waits for a page of a file that is on its way to its device.
+pub(crate) fn wait_for_write_back(file: BorrowedFd<'_>, at: u64) -> Result<(), Errno> {
+    sync_file_range(file, at, 1, libc::SYNC_FILE_RANGE_WAIT_BEFORE)
+}
+
+/// Files without pages in memory, and kernels that lack the call, need nothing.
+fn sync_file_range(
+    file: BorrowedFd<'_>,
+    at: u64,
+    len: u64,
+    how: libc::c_uint,
+) -> Result<(), Errno> {
+    let (fd, at, len) = (file.as_raw_fd(), at.cast_signed(), len.cast_signed());
     // SAFETY: the call takes integers, and touches no memory of ours; `fd` is open while `file` is
-    // borrowed. A length of 0 means up to the end.
-    if unsafe { libc::sync_file_range(fd, 0, 0, how) } == 0 {
+    // borrowed.
+    if unsafe { libc::sync_file_range(fd, at, len, how) } == 0 {
         return Ok(());
     }
     match Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO) {
@@ -83,6 +97,7 @@ pub(crate) fn write_back(file: BorrowedFd<'_>) -> Result<(), Errno> {
     }
 }
 
+/// Sets the signal that reports a wait for a lease; `asm-generic/fcntl.h`.
 const F_SETSIG: libc::c_int = 10;
 
 /// The opens of a file that refuse a lease.

@@ -155,12 +155,12 @@ impl Engine {
     }
 
     /// Whether a batch that no client waits for ends early: the last request has ended, or clients
-    /// wait for a checkpoint that can begin now. A checkpoint that fails is tried every second, and
-    /// would end each batch before a page is at home.
-    pub(crate) fn batch_gives_way(&self) -> bool {
+    /// wait for a checkpoint that can begin now. A checkpoint that fails is tried every second: then
+    /// a batch first writes something, of these pages.
+    pub(crate) fn batch_gives_way(&self, written: u64) -> bool {
         let b = &self.background;
         let waits = self.log.failed || self.is_log_full();
-        let begins = b.now >= b.checkpoint_not_before && !b.checkpoint_fails;
+        let begins = b.now >= b.checkpoint_not_before && (written > 0 || !b.checkpoint_fails);
         !self.may_empty_log() || waits && begins && self.checkpoint_is_due()
     }
 

@@ -65,6 +65,10 @@ impl Engine {
     pub(crate) fn begin_destage(&mut self, which: DestagePages<'_>) -> Option<Destage> {
         let most = self.destage_most();
         let mut items = self.to_destage(which, most);
+        // Clients may wait for the next try of a checkpoint that failed.
+        if self.background.checkpoint_fails && !matches!(which, DestagePages::Urgent(_)) {
+            items.truncate(PIECE_PAGES as usize);
+        }
         if items.is_empty() {
             return None;
         }
@@ -150,7 +154,9 @@ impl Engine {
 
     pub(crate) fn step_destage(&mut self, job: &mut Destage) -> JobStep {
         match job.phase {
-            DestagePhase::Read | DestagePhase::Write if !job.urgent && self.batch_gives_way() => {
+            DestagePhase::Read | DestagePhase::Write
+                if !job.urgent && self.batch_gives_way(job.written) =>
+            {
                 self.end_early(job)
             }
             DestagePhase::Read => {

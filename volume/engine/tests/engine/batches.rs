@@ -49,6 +49,28 @@ fn a_batch_on_its_way_home_gives_way_to_a_checkpoint_that_a_flush_waits_for() {
     world.read_all();
 }
 
+/// The first checkpoint after a failed flush fails too, as on a disk that home and area share.
+#[test]
+fn after_a_checkpoint_that_failed_a_flush_does_not_wait_for_all_pages_on_their_way_home() {
+    let mut world = with_pages_apart(64);
+    world.handle(Input::Command(Command::Drain));
+    world.issue(Op::Flush, Extent::default());
+    let at = until(&mut world, none, flushes_area);
+    fail(&mut world, at);
+    let at = until(&mut world, none, |io| (io.target, io.op) == (Target::Home, Op::Flush));
+    fail(&mut world, at);
+    let next = world.issue(Op::Flush, Extent::default());
+    while world.clients.contains_key(&next) {
+        // A write home is slow.
+        if world.waiting.iter().any(goes_home) {
+            world.now += 400_000_000;
+            world.handle(Input::Tick);
+        }
+        assert!(pass(&mut world, none));
+    }
+    assert!(world.engine.dirty() > Sectors(0), "all pages went home first");
+}
+
 /// The area takes no flush, so no checkpoint: each try would end the batch before a page is at home.
 #[test]
 fn a_batch_from_an_area_without_flushes_gives_way_once() {

@@ -248,6 +248,7 @@ impl Lasting {
 
     /// The contents of the area, for readers; writes nothing.
     pub(crate) fn examine(&mut self) -> Result<Examined, ServeError> {
+        self.ensure_newest()?;
         let proof = self.proof(false);
         let examined = examine(&mut self.area).map_err(failed(&self.place))?;
         proof.fits(examined.superblock()).map_err(failed(&self.place))?;
@@ -294,6 +295,10 @@ impl Lasting {
     /// guard cannot be repaired.
     pub fn repair(&mut self, lose: bool) -> Result<(Repair, Option<(String, bool)>), ServeError> {
         // A repair advances the area's generation: an older copy would pass for the newest one.
+        // Without the guard nobody knows.
+        if let Err(GuardError::Device(e)) = &self.guard {
+            return Err(refused(&self.backing, e.to_string()));
+        }
         self.ensure_newest()?;
         let guard = self.repair_guard(false)?;
         let loses = guard.as_ref().is_some_and(|(_, loses)| *loses);

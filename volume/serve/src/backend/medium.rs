@@ -65,7 +65,7 @@ impl Medium {
     /// See [`OpenFile::write_back`]; another server has its own memory.
     pub(super) fn write_back(&self) -> Result<(), Errno> {
         match self {
-            Self::File(file) => file.write_back(),
+            Self::File(file) => file.write_back(0, 0),
             Self::Remote(_) => Ok(()),
         }
     }

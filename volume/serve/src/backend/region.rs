@@ -200,13 +200,22 @@ impl Region {
     pub(crate) fn sync(&self) -> Result<(), Errno> {
         let failures = self.flushes.failures();
         let written = self.written.load(SeqCst);
-        if !self.is_in_region() || self.durable.load(SeqCst) == written {
-            self.flushes.lost_nothing(failures);
-            return Ok(());
+        if !self.is_in_region() {
+            return Ok(()); // The next move settles the account.
         }
-        self.flushes.flush(|| self.handle.write_back(), || self.handle.sync())?;
+        if self.durable.load(SeqCst) == written {
+            // Pages of the area, which is in the same file, unless a write came meanwhile.
+            let report = self.handle.take_report(self.at);
+            self.flushes.lost_nothing(failures);
+            return if self.written.load(SeqCst) == written { Ok(()) } else { report };
+        }
+        self.flushes.flush(|| self.write_back(), || self.handle.sync())?;
         self.durable.fetch_max(written, SeqCst);
         Ok(())
+    }
+
+    fn write_back(&self) -> Result<(), Errno> {
+        self.handle.write_back(self.at, REGION * SECTOR_BYTES)
     }
 
     /// A move of the guard leaves no account behind: home's next flush fails if bytes of home's ends
@@ -214,6 +223,12 @@ impl Region {
     pub(crate) fn keep_account<T>(&self, home: &Disk, moves: impl FnOnce() -> T) -> T {
         let unflushed = self.durable.load(SeqCst) < self.written.load(SeqCst);
         let may_lack = self.is_in_region() && unflushed;
+        // Linux reports a page of the area that it could not write to the region too, because both
+        // are in one file. The move does not fail for it.
+        let told = self.flushes.flush(|| self.write_back(), || self.handle.sync());
+        if may_lack && told.is_err() {
+            home.owe();
+        }
         let moved = moves();
         let failures = self.flushes.failures();
         if may_lack && self.flushes.owes() {
