@@ -66,7 +66,12 @@ round() { # round GROUP ublk|fuse: the writer ends within a minute, though the s
     wait $writer || { cat /run/dd; return 1; }
     finish "$2"
 }
-rounds() { for number in 1 2 3; do round "$1" "$2" || return 1; done; }
+rounds() {
+    for number in 1 2 3; do
+        round "$1" "$2" || return 1
+        echo "guest: $2, round $number, $(cut -d. -f1 /proc/uptime) s after the start" >/dev/console
+    done
+}
 
 group() { # group ublk|fuse: server and writer share a control group of 260 MiB.
     mkdir -p $groups/g && echo 272629760 >$groups/g/memory.max || return 1
