@@ -419,7 +419,12 @@ impl Conn {
     /// Starts a request whose data is not in the receive buffer.
     fn begin(&mut self, r: &Request, op: Op, data: Data<'_>, volume: &mut Volume<Owner>) {
         let owner = Owner::Client { token: self.token, request: *r };
-        let result = volume.start(owner, op, extent_of(r), flags_of(r), data);
+        let mut result = volume.start(owner, op, extent_of(r), flags_of(r), data);
+        // The server sees only flushes that end later. This one had nothing to flush, perhaps because
+        // another client's flush failed.
+        if op == Op::Flush {
+            result = result.map(|ended| volume.hear_of_failures(&mut self.failures_heard, ended));
+        }
         self.begun(r, result);
     }
 

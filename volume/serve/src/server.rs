@@ -433,8 +433,7 @@ impl Server {
         }
     }
 
-    /// A flush of a device that fails is reported by the host once, and may have lost the writes of any
-    /// client: the next flush of each client fails.
+    /// See [`Volume::hear_of_failures`].
     fn hear_of_failures(&mut self, finished: &mut Finished<Owner>) {
         let heard = match finished.owner {
             Owner::Client { token, request } if request.command == seekless_nbd::Command::Flush => {
@@ -445,9 +444,8 @@ impl Server {
             }
             _ => None,
         };
-        let failures = self.volume.failed_flushes();
-        if heard.is_some_and(|heard| std::mem::replace(heard, failures) != failures) {
-            finished.result = finished.result.and(Err(Errno::Io));
+        if let Some(heard) = heard {
+            finished.result = self.volume.hear_of_failures(heard, finished.result);
         }
     }
 
@@ -505,10 +503,9 @@ impl Server {
         let key =
             self.injected.insert(Injected { reply, len: data.len(), flushes: op == Op::Flush });
         let data = Data::Owned(data);
-        if let Some(result) = self.volume.start(Owner::Injected(key), op, extent, flags, data)
-            && let Some(Injected { reply, .. }) = self.injected.try_remove(key)
-        {
-            reply(result.map(|()| Vec::new()));
+        let owner = Owner::Injected(key);
+        if let Some(result) = self.volume.start(owner, op, extent, flags, data) {
+            self.finished(Finished { owner, result, buf: None, runs: Vec::new() });
         }
     }
 

@@ -341,6 +341,22 @@ impl<O> Volume<O> {
         self.engine.failed_flushes()
     }
 
+    /// The end of a flush of somebody who has heard of `heard` failed flushes. A failed flush of a
+    /// device is reported by the host once, and may have lost the writes of any client: the next
+    /// flush of each client fails.
+    pub(crate) fn hear_of_failures(
+        &self,
+        heard: &mut u64,
+        ended: Result<(), Errno>,
+    ) -> Result<(), Errno> {
+        let failures = self.failed_flushes();
+        if std::mem::replace(heard, failures) == failures {
+            ended
+        } else {
+            ended.and(Err(Errno::Io))
+        }
+    }
+
     /// Handles results of workers, the emulated disk and the clock.
     pub(crate) fn advance(&mut self) {
         while let Some(ended) = self.workers.ended() {

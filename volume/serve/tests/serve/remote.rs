@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use seekless_block::{Bytes, Dice, Extent, Lba};
+use seekless_block::{Bytes, Dice, Extent, Flags, Lba, Op};
 use seekless_engine::Mode;
 use seekless_learn::{Copy, Plan};
 use seekless_nbd::{
@@ -288,6 +288,36 @@ fn every_client_hears_of_a_failed_flush() {
     assert!(failed.is_some() && faulty.bad_flushes.load(SeqCst) == 0, "no flush came");
     assert!(one.flush().is_err() && other.flush().is_err());
     one.flush().unwrap();
+    server.stop().unwrap();
+}
+
+/// In write-back, a flush may find nothing to flush, and end at once: because a flush of another
+/// client failed, and the next one succeeded without the lost writes.
+#[test]
+fn every_client_hears_of_a_failed_flush_in_write_back_too() {
+    let dir = Dir::new("remote-flush-back");
+    let (faulty, path) = Faulty::start(&dir, all());
+    let area = dir.path("area");
+    area_beside(&path, &area, Mode::WriteBack);
+    let server = volume(&path).area_path(area).spawn().unwrap();
+    // The guard flushes home on its way up.
+    while !server.stats().unwrap().area.guarded {
+        std::thread::yield_now();
+    }
+    let (mut one, mut other, way_in) = (client(&server), client(&server), server.injector());
+    let inject = |op, extent, data| way_in.call(op, extent, Flags::NONE, data);
+    // Parts of pages go home, in write-back too. The guard has the first and the last 128 KiB.
+    other.write((512 << 10) + 512, &[2; 512]).unwrap();
+    inject(Op::Write, Extent::new(1041, 1), vec![3; 512]).unwrap();
+    faulty.bad_flushes.store(1, SeqCst);
+    assert!(one.flush().is_err());
+    one.flush().unwrap();
+    // Nothing is unflushed now.
+    assert!(other.flush().is_err(), "its write may be lost");
+    let flushed = inject(Op::Flush, Extent::default(), Vec::new());
+    assert!(flushed.is_err(), "the write of another front end may be lost");
+    other.flush().unwrap();
+    inject(Op::Flush, Extent::default(), Vec::new()).unwrap();
     server.stop().unwrap();
 }
 
