@@ -183,6 +183,11 @@ impl UblkPoint {
         // that was not flushed may be lost.
         let whole = !self.elsewhere && server.attached().is_none_or(|found| !found.may_be_newer);
         if !same || !whole || self.replaced {
+            // A process of another PID namespace has no number here: it may live.
+            if !self.is_quiesced() {
+                let why = "another server has it, perhaps in a container; nothing was changed. Stop that server, or give the backing another path";
+                return Err(HostError::Refused { path, why: why.to_owned() }.into());
+            }
             self.cut_off();
             let why = if self.replaced {
                 "its server died, and another disk or file is in the place of its backing now: its users get errors from now on. Unmount it, and start again"
@@ -203,6 +208,19 @@ impl UblkPoint {
             }
         }
         Ok(())
+    }
+
+    /// Whether the kernel says that no server has the device. Waits while the kernel clears up.
+    fn is_quiesced(&self) -> bool {
+        let start = Instant::now();
+        loop {
+            let mut info = DeviceInfo::default();
+            let asked = self.control.with_info(wire::GET_DEV_INFO, self.number, &mut info);
+            if asked.is_err() || info.state != wire::STATE_LIVE || start.elapsed() > PATIENCE {
+                return asked.is_ok() && info.state == wire::STATE_QUIESCED;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
     }
 
     /// Ends a device whose users get errors. The kernel forgets it when the last user has gone.
