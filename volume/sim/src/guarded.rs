@@ -127,7 +127,7 @@ impl Guarded {
     }
 
     /// Begins a day with this request. What ends before the request may be sent is work of the day
-    /// before.
+    /// before. The guard sees it at its next look, in the account of the day that begins.
     fn begin_day(&mut self, day: u64, request: &Request) -> Result<(), SimError> {
         if !self.days.is_empty() {
             self.vanilla.sim.await_turn(request)?;
