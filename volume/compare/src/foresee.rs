@@ -31,6 +31,11 @@ fn learns_place(policy: &Policy) -> bool {
         || policy.has_area() && policy.area_at == AreaAt::Median && !policy.adapts()
 }
 
+/// True if the policy knows all reads of the trace.
+pub(crate) fn is_clairvoyant(system: &System) -> bool {
+    system.policy().is_some_and(|p| p.name() == PolicyName::Clairvoyant)
+}
+
 /// Reads the trace once, as far as any system needs it.
 pub(crate) fn foresee(
     trip: &FoldedTrace<'_>,
@@ -38,7 +43,7 @@ pub(crate) fn foresee(
     progress: Tell<'_>,
 ) -> Result<Foreseen, StudyError> {
     let policies = || systems.iter().filter_map(System::policy);
-    let clairvoyant = policies().any(|p| p.name() == PolicyName::Clairvoyant);
+    let clairvoyant = systems.iter().any(is_clairvoyant);
     let replicates = policies().any(|p| p.replicates());
     let places = policies().any(|p| learns_place(&p));
     let mut foreseen = Foreseen { area_at: vec![None; systems.len()], ..Foreseen::default() };

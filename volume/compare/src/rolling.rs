@@ -18,7 +18,7 @@ use crate::advise::chooses;
 use crate::error::StudyError;
 use crate::fold_costs::FoldCosts;
 use crate::folds::{Cutting, Days, Fold, FoldCuts, day_of};
-use crate::foresee::foresee;
+use crate::foresee::{foresee, is_clairvoyant};
 use crate::outcome::{Split, TraceFacts};
 use crate::scan::Scan;
 use crate::system::System;
@@ -144,13 +144,18 @@ pub(crate) fn roll(
     let systems = systems(&trip.scan.facts, trip.scan.capacity);
     systems.iter().try_for_each(|system| system.check_fits(&trip.scan, &path))?;
 
-    let foreseen = foresee(&trip, &systems, progress)?;
+    let mut foreseen = foresee(&trip, &systems, progress)?;
     notes.extend(foreseen.note.clone());
     let replay = possible(options.replay, &trip.scan, &mut notes);
+    let last_to_know = systems.iter().rposition(is_clairvoyant);
     let begin = |(i, system): (usize, &System)| {
         let area_at = foreseen.area_at.get(i).copied().flatten();
         let free = foreseen.free.clone();
-        let reads = &foreseen.reads;
+        // They may need much memory: the last policy takes them.
+        let reads = is_clairvoyant(system).then(|| {
+            let reads = &mut foreseen.reads;
+            if last_to_know == Some(i) { std::mem::take(reads) } else { reads.clone() }
+        });
         system.begin(Begin { scan: &trip.scan, replay, area_at, free, reads })
     };
     let runs = systems.iter().enumerate().map(begin).collect::<Result<Vec<_>, _>>()?;

@@ -72,8 +72,8 @@ pub(crate) struct Begin<'a> {
     pub(crate) area_at: Option<Lba>,
     /// Free space.
     pub(crate) free: Vec<Extent>,
-    /// All reads of the trace, for policies that know the future.
-    pub(crate) reads: &'a Foreseen,
+    /// All reads of the trace, for a policy that knows the future.
+    pub(crate) reads: Option<Foreseen>,
 }
 
 impl System {
@@ -116,9 +116,7 @@ impl System {
             policy.map(|p| p.plan_config(engine.room(), self.read_ahead, self.cluster));
         let world = match policy {
             Some(policy) if policy.adapts() => {
-                let clairvoyant = policy.name() == PolicyName::Clairvoyant;
-                let reads = clairvoyant.then(|| at.reads.clone());
-                Guarded::new(&disk, &sim, reads).map(|g| World::Guarded(Box::new(g)))
+                Guarded::new(&disk, &sim, at.reads).map(|g| World::Guarded(Box::new(g)))
             }
             Some(policy) if policy.replicates() => {
                 Replicating::new(disk.clone(), sim, policy, at.free)

@@ -53,6 +53,8 @@ pub struct Guarded {
     guard: Guard,
     bypasses: bool,
     days: Vec<GuardedDay>,
+    /// Times of the days that the guard has not seen.
+    unseen: DayTimes,
     /// Requests that the clairvoyant policy knows of, and that are not asked yet.
     ahead: VecDeque<(u64, Request)>,
     grid: Sectors,
@@ -81,6 +83,7 @@ impl Guarded {
             guard: Guard::default(),
             bypasses: false,
             days: Vec::new(),
+            unseen: DayTimes::default(),
             ahead: VecDeque::new(),
             grid: config.engine.grid,
             knows,
@@ -116,25 +119,45 @@ impl Guarded {
 
     fn serve(&mut self, day: u64, request: &Request) -> Result<(), SimError> {
         self.look(day);
+        if self.days.last().is_none_or(|last| last.day != day) {
+            self.begin_day(day, request)?;
+        }
         self.vanilla.sim.offer(request)?;
         self.actual.sim.offer(request)
     }
 
-    fn look(&mut self, day: u64) {
+    /// Begins a day with this request. What ends before the request may be sent is work of the day
+    /// before. The guard sees it at its next look, in the account of the day that begins.
+    fn begin_day(&mut self, day: u64, request: &Request) -> Result<(), SimError> {
+        if !self.days.is_empty() {
+            self.vanilla.sim.await_turn(request)?;
+            self.actual.sim.await_turn(request)?;
+            self.book();
+        }
+        self.days.push(GuardedDay { day, ..GuardedDay::default() });
+        Ok(())
+    }
+
+    /// Books the times since the last call to the day that began last.
+    fn book(&mut self) {
         let (clients, background) = self.actual.take();
         let vanilla = self.vanilla.take();
         let vanilla = vanilla.0 + vanilla.1;
-        if self.days.last().is_none_or(|last| last.day != day) {
-            self.days.push(GuardedDay { day, ..GuardedDay::default() });
-        }
         if let Some(today) = self.days.last_mut() {
             today.vanilla += vanilla;
             today.clients += clients;
             today.background += background;
         }
+        self.unseen.vanilla += vanilla;
+        self.unseen.actual += clients + background;
+    }
+
+    fn look(&mut self, day: u64) {
+        self.book();
+        let DayTimes { vanilla, actual } = std::mem::take(&mut self.unseen);
         // The guard counts operations too; the days are times.
         let vanilla = self.vanilla.counts(vanilla);
-        let actual = self.actual.counts(clients + background);
+        let actual = self.actual.counts(actual);
         let bypass = self.guard.look(day, DayTimes { vanilla, actual });
         self.set_bypass(bypass);
     }

@@ -279,18 +279,12 @@ impl Simulation {
     pub fn offer(&mut self, request: &Request) -> Result<(), SimError> {
         if self.started.is_none() {
             self.usage_before = self.drive.usage(self.now);
+            self.started = Some((self.now, request.arrival));
         }
-        let (started, origin) = *self.started.get_or_insert((self.now, request.arrival));
-        match self.config.replay {
-            Replay::Closed { depth } => self.wait_below(depth),
-            Replay::Think { time } => {
-                self.wait_below(1);
-                let first = self.measured.requests == 0;
-                self.pass_to(self.now + if first { Duration::ZERO } else { time });
-            }
-            Replay::Open => {
-                self.pass_to((started + request.arrival.since(origin)).max(self.now));
-            }
+        self.await_turn(request)?;
+        if let Replay::Think { time } = self.config.replay {
+            let first = self.measured.requests == 0;
+            self.pass_to(self.now + if first { Duration::ZERO } else { time });
         }
         if let Some(error) = self.refused {
             return Err(error);
@@ -300,6 +294,20 @@ impl Simulation {
         self.in_flight += 1;
         self.measured.requests += 1;
         self.feed(Input::Request { id, request: *request });
+        self.refused.map_or(Ok(()), Err)
+    }
+
+    /// Lets time pass until this request may be sent, but for the time in which its client thinks.
+    /// [`Self::offer`] begins with the same steps.
+    pub(crate) fn await_turn(&mut self, request: &Request) -> Result<(), SimError> {
+        match (self.config.replay, self.started) {
+            (Replay::Closed { depth }, _) => self.wait_below(depth),
+            (Replay::Think { .. }, _) => self.wait_below(1),
+            (Replay::Open, Some((started, origin))) => {
+                self.pass_to((started + request.arrival.since(origin)).max(self.now));
+            }
+            (Replay::Open, None) => {}
+        }
         self.refused.map_or(Ok(()), Err)
     }
 

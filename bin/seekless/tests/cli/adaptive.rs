@@ -114,6 +114,24 @@ fn where_nothing_repeats_no_day_pays_for_it() {
     }
 }
 
+/// A day is not long enough to hide requests that are booked to the next one.
+#[test]
+fn a_day_of_one_request_has_the_time_of_this_request() {
+    let place = Place::new();
+    place.file("a.lis", "20000000 8 0 0\n40000000 8 1 1\n0 8 2 2\n");
+    let args = ["a.lis", "--disk", "wd800jb", "--train", "0%"];
+    let json = place.json(&[&args[..], &["--policy", "vanilla,adaptive,clairvoyant"]].concat());
+    for policy in ["adaptive", "clairvoyant"] {
+        let days = run_of(&json, policy)["days"].as_array().unwrap();
+        assert_eq!(days.iter().map(|d| &d["day"]).collect::<Vec<_>>(), [0, 1, 2]);
+        for day in days {
+            let (vanilla, busy) = (number(&day["vanilla_s"]), number(&day["busy_s"]));
+            assert!(vanilla > 0.002 && busy > 0.002, "{policy}: a seek takes longer: {day}");
+        }
+        days_add_up(&json, policy);
+    }
+}
+
 #[test]
 fn a_trail_takes_the_room_that_the_disk_has() {
     let place = Place::new();
