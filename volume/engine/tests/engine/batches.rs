@@ -87,7 +87,7 @@ fn a_batch_from_an_area_without_flushes_gives_way_once() {
         // The reads of a batch take longer than the pause between two checkpoints.
         let reads = |io: &Io| (io.target, io.op) == (Target::Area, Op::Read);
         if world.waiting.iter().any(reads) {
-            world.now += 200_000_000;
+            world.now += 400_000_000;
             world.handle(Input::Tick);
         }
         assert!(pass(&mut world, none));
