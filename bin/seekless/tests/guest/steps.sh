@@ -127,23 +127,6 @@ write_back_gives_errors() {
 step_write_back_gives_errors() {
     write_back_gives_errors /data/b.img /data/b.area && write_back_gives_errors /data/c.img
 }
-# Two containers have other disks at the same path, and do not see each other's processes.
-step_leaves_a_living_device() {
-    truncate -s 64M /data/same.img /data/other.img
-    # Process numbers that the second container does not reach.
-    unshare -p -f --mount-proc sh -c 'for n in $(seq 300); do true & done; wait
-        seekless serve /data/same.img --ublk 4 & wait' >/data/living 2>&1 &
-    n=0
-    until grep -q '^serving' /data/living; do
-        n=$((n + 1)) && [ $n -lt 600 ] || { cat /data/living; return 1; }
-        sleep 0.1
-    done
-    mkfs.ext4 -q -F /dev/ublkb4 && mount -t ext4 /dev/ublkb4 /mnt || return 1
-    timeout 200 unshare -p -f --mount-proc sh -c 'mount -o bind /data/other.img /data/same.img
-        seekless serve /data/same.img --ublk' >/data/second 2>&1
-    grep -q 'another server has it' /data/second || { cat /data/second; return 1; }
-    dd if=/bin/busybox of=/mnt/busybox conv=fsync 2>&1 && cmp /bin/busybox /mnt/busybox && umount /mnt
-}
 
 serve /data/a.img --size 320MiB --ublk 3 && echo 'guest: ok start' || echo 'guest: FAILED start'
 for name in limits verify zeroes ext4 xfs; do step $name; done
@@ -155,6 +138,5 @@ serve /data/a.img --ublk 3
 step_survives_kills >/data/why 2>&1 && echo 'guest: ok survives_kills' || { echo 'guest: FAILED survives_kills'; cat /data/why; }
 end
 step_write_back_gives_errors >/data/why 2>&1 && echo 'guest: ok write_back_gives_errors' || { echo 'guest: FAILED write_back_gives_errors'; cat /data/why; }
-step_leaves_a_living_device >/data/why 2>&1 && echo 'guest: ok leaves_a_living_device' || { echo 'guest: FAILED leaves_a_living_device'; cat /data/why; }
 echo 'guest: end'
 poweroff -f
