@@ -51,7 +51,7 @@ finish() { # finish ublk|fuse
     wait $server
     umount /host
 }
-round() { # round GROUP ublk|fuse: the writer ends within a minute, though the server pauses.
+round() { # round GROUP ublk|fuse: the writer ends within minutes, though the server pauses.
     begin "$1" "$2" || return 1
     inside "$1" dd if=/dev/zero of=/mnt/f bs=1M count=360 conv=fsync 2>/run/dd &
     writer=$! turns=0
@@ -61,7 +61,7 @@ round() { # round GROUP ublk|fuse: the writer ends within a minute, though the s
         kill -CONT $server
         usleep 300000
         turns=$((turns + 1))
-        [ $turns -lt 240 ] || { echo "the writer stands still"; return 1; }
+        [ $turns -lt 960 ] || { echo "the writer stands still"; return 1; }
     done
     wait $writer || { cat /run/dd; return 1; }
     finish "$2"

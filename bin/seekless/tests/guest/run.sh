@@ -54,7 +54,7 @@ truncate -s 512M "$scratch/disk"
 
 for try in 1 2 3; do
     # A host with other work runs an emulated machine at a third of its speed.
-    timeout 1800 qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp 2 -m 2048 -nographic -no-reboot \
+    timeout 3600 qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp 2 -m 2048 -nographic -no-reboot \
         -drive "file=$scratch/disk,format=raw,if=virtio" -kernel "$kernel"/boot/vmlinuz-* -initrd "$scratch/initramfs" \
         -append 'console=ttyS0 panic=-1 loglevel=4' </dev/null >"$scratch/console" 2>&1 || true
     # Software emulation sometimes fails to boot.
