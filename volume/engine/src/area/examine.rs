@@ -373,11 +373,11 @@ fn report_of(recovered: &Recovered, salvage: &Salvage) -> RepairReport {
         repaired(false, format!("the free map was given up, because: {why}"));
     }
     if salvage.outdated {
-        let what = "another program wrote to the disk, or the end of the area is lost, and nothing tells which pages of the disk are newer than the area: pages of the write buffer replace them, and home's other pages stay as they are";
+        let what = "another program wrote to the disk, or the end of the area is lost. Nothing tells which pages of the disk are newer than the area. Pages of the write buffer replace the disk's; its other pages stay as they are";
         repaired(true, what.to_owned());
     }
     if salvage.stained.is_some() {
-        let what = "no page counts as discarded any more: discarded space may read as older bytes, or as other bytes of this disk, instead of zeroes. Check the file system with its own program, then run `fstrim`";
+        let what = "no page counts as discarded any more. Discarded space may read as older bytes, or as other bytes of this disk, instead of zeroes. Check the file system with its own program, then run `fstrim`";
         repaired(true, what.to_owned());
     }
     let incomplete = recovered.incomplete.iter().map(|i| Finding::incomplete(recovered, i));

@@ -202,13 +202,6 @@ fn what_is_written_after_it_was_cleaned_is_not_called_clean() {
     world.settle();
     world.handle(Input::Withdraw);
     // Zeroes stand there. The area learns of them, and of other zeroes in flight.
-    let zeroes = |page| {
-        move |io: &Io| {
-            io.class == Class::Background
-                && io.op == Op::WriteZeroes
-                && io.extent.overlaps(home(page, 1))
-        }
-    };
     until(&mut world, none, zeroes(30));
     assert!(!world.waiting.iter().any(telling), "{:?}", world.waiting);
     world.issue(Op::Write, home(20, 1));
@@ -321,6 +314,22 @@ fn a_discard_beside_a_write_that_waits_for_its_zeroes_waits() {
     is_sound(&mut world);
 }
 
+/// Zeroes for the place of a replica.
+fn zeroes(page: u64) -> impl Fn(&Io) -> bool {
+    move |io| {
+        let place = io.extent.overlaps(home(page, 1));
+        place && io.class == Class::Background && io.op == Op::WriteZeroes
+    }
+}
+
+fn is_withdrawn(world: &mut World) {
+    world.settle();
+    assert!(!world.engine.is_withdrawing());
+    assert_eq!(world.engine.stained().count(), 0);
+    world.home_is_complete();
+    is_sound(world);
+}
+
 /// Else a drain of many replicas shows no progress until the last one is gone, and a drain that is
 /// cut short begins again.
 #[test]
@@ -331,19 +340,11 @@ fn the_area_learns_of_zeroes_before_all_of_them_are_written() {
     world.settle();
     assert!(world.engine.stained().eq([home(20, 4), home(30, 1)]));
     world.handle(Input::Withdraw);
-    let last = |io: &Io| {
-        let zeroes = io.class == Class::Background && io.op == Op::WriteZeroes;
-        zeroes && io.extent.overlaps(home(30, 1))
-    };
-    until(&mut world, last, last);
-    hold(&mut world, last);
+    until(&mut world, zeroes(30), zeroes(30));
+    hold(&mut world, zeroes(30));
     assert!(world.engine.stained().eq([home(30, 1)]), "the area has not learned of zeroes");
     assert_eq!(world.engine.stats().zeroed_bytes, 4 * 4096);
-    world.settle();
-    assert!(!world.engine.is_withdrawing());
-    assert_eq!(world.engine.stained().count(), 0);
-    world.home_is_complete();
-    is_sound(&mut world);
+    is_withdrawn(&mut world);
 }
 
 /// A device may fail for a moment.
@@ -356,13 +357,6 @@ fn after_a_failed_flush_the_area_still_learns_of_zeroes_before_all_of_them_are_w
     world.settle();
     assert!(world.engine.stained().eq([home(20, 4), home(30, 1), home(40, 1)]));
     world.handle(Input::Withdraw);
-    let zeroes = |page| {
-        move |io: &Io| {
-            io.class == Class::Background
-                && io.op == Op::WriteZeroes
-                && io.extent.overlaps(home(page, 1))
-        }
-    };
     until(&mut world, none, zeroes(20));
     let at = until(&mut world, zeroes(30), telling);
     fail(&mut world, at);
@@ -376,11 +370,7 @@ fn after_a_failed_flush_the_area_still_learns_of_zeroes_before_all_of_them_are_w
     hold(&mut world, zeroes(40));
     assert!(world.engine.stained().eq([home(40, 1)]), "the area has not learned of zeroes");
     assert_eq!(world.engine.trouble(), None);
-    world.settle();
-    assert!(!world.engine.is_withdrawing());
-    assert_eq!(world.engine.stained().count(), 0);
-    world.home_is_complete();
-    is_sound(&mut world);
+    is_withdrawn(&mut world);
 }
 
 /// One job runs at a time. After the log has failed, flushes wait for a checkpoint.
