@@ -92,6 +92,50 @@ fn a_training_is_not_measured_and_not_forgotten() {
     assert!(warm < 0.8 * cold, "{warm} of vanilla after training, {cold} before");
 }
 
+/// The requests that `split` counts are those that are replayed.
+fn is_all_replayed(json: &Value) {
+    let split = |key: &str| json["split"][key].as_u64().unwrap();
+    let (trained, measured) = (split("train_requests"), split("measured_requests"));
+    assert_eq!(json["trace"]["requests"], trained + measured);
+    for run in json["runs"].as_array().unwrap() {
+        assert_eq!(run["requests"], measured, "{}", run["policy"]);
+        assert!(number(&run["busy_s"]) > 0.0, "{}", run["policy"]);
+    }
+}
+
+/// A device with flushes alone has no addresses, and days that go back count for a later day.
+#[test]
+fn no_request_is_split_and_not_replayed() {
+    let place = Place::new();
+    let title = "time_s,device,rwbs,sector,sectors,pid,process,day,service_s\n";
+    let read = |i: u64, day: &str| format!("{i}.0,a,R,{},8,,,{day},\n", i * 80_000);
+    let flush = |i: u64| format!("{i}.0,b,F,0,0,,,,\n");
+    let flushed = (0..100).map(|i| if i % 5 < 2 { read(i, "") } else { flush(i) });
+    place.file("flushed.csv", title.to_owned() + &flushed.collect::<String>());
+    let of =
+        |days: [&str; 4]| (0..40).map(|i: u64| read(i, days[i as usize / 10])).collect::<String>();
+    place.file("back.csv", title.to_owned() + &of(["0", "2", "1", "3"]));
+    place.file("one.csv", title.to_owned() + &of(["1", "0", "0", "0"]));
+    for (trace, train, trained, note) in [
+        ("flushed.csv", "0%", 0, false),
+        ("flushed.csv", "50%", 50, false),
+        ("back.csv", "0%", 0, true),
+        // Days 0, 2 and 3: two of them train.
+        ("back.csv", "50%", 30, true),
+        ("one.csv", "50%", 20, true),
+    ] {
+        let args = [trace, "--disk", "wd800jb", "--cache", "1MiB", "--train", train];
+        let json = place.json(&[&args[..], &["--policy", "vanilla,adaptive,clairvoyant"]].concat());
+        is_all_replayed(&json);
+        assert_eq!(json["split"]["train_requests"], trained, "{trace}, {train}");
+        let goes_back = |n: &Value| n.as_str().unwrap().contains("the days go back");
+        assert_eq!(json["notes"].as_array().unwrap().iter().any(goes_back), note, "{trace}");
+        if train == "0%" {
+            days_add_up(&json, "adaptive");
+        }
+    }
+}
+
 #[test]
 fn where_nothing_repeats_no_day_pays_for_it() {
     let place = Place::new();
