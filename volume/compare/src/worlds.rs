@@ -230,13 +230,16 @@ impl Running {
         })
     }
 
-    /// Destages the write buffer, at the cost of the system that filled it.
+    /// Destages the write buffer, and lets the drive end its work, at the cost of this system.
     pub(crate) fn drain(&mut self) -> Result<(), StudyError> {
-        self.timed(|this| match &mut this.world {
-            World::Told(simulation) => simulation.drain(),
-            World::Guarded(guarded) => guarded.drain(),
-            World::Replicating(r) => r.simulation.drain(),
-            World::Shuffled(..) => Ok(()),
+        self.timed(|this| {
+            let simulation: &mut Simulation = match &mut this.world {
+                World::Guarded(guarded) => return guarded.drain(),
+                World::Replicating(r) => &mut r.simulation,
+                World::Told(simulation) | World::Shuffled(simulation, _) => simulation,
+            };
+            simulation.drain()?;
+            simulation.end_ios()
         })
     }
 
