@@ -30,6 +30,9 @@ const BATCH: usize = 1 << 15;
 /// Fewer requests tell nothing about the following ones.
 const REQUESTS_MIN: u64 = 100;
 
+/// More days than this are probably times that were read in a wrong unit.
+const DAYS_MANY: u64 = 1_000;
+
 /// How the trace is read and cut.
 #[derive(Clone, Debug)]
 pub struct RollingOptions {
@@ -211,6 +214,12 @@ fn scan(
     if has_days && back > 0 {
         scan.notes.push(format!(
             "the days go back: {back} requests have an earlier day than a request before them, and count for the later day"
+        ));
+    }
+    if days.total() > DAYS_MANY {
+        scan.notes.push(format!(
+            "the trace has {} days with requests: if this is too much, its times are read in a wrong unit (--columns names it), and the guard forgives a loss on each such day",
+            days.total()
         ));
     }
     Ok((scan, days))

@@ -103,6 +103,10 @@ impl System {
         let area_at = match &policy {
             Some(p) if p.name() == PolicyName::OuterZone => at.area_at.unwrap_or(behind),
             Some(p) if p.has_area() && p.area_at == AreaAt::Median => at.area_at.unwrap_or(behind),
+            // The addresses and the area fit the disk: see `check_fits`.
+            Some(p) if p.has_area() && p.area_at == AreaAt::DiskEnd => {
+                Lba(disk.capacity().0 - engine.area.0)
+            }
             _ => behind,
         };
         let sim = SimConfig {

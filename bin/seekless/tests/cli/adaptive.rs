@@ -203,6 +203,51 @@ fn a_trail_takes_the_room_that_the_disk_has() {
     assert!(size <= room && size > room - (2 << 20), "{size} of {room}");
     assert_eq!(large["notes"], Value::Array(Vec::new()));
     assert_eq!(run_of(&of("wd800jb"), "adaptive")["optimized_bytes"], 2_u64 << 30);
+    let small = [("0", "no space for a trail"), ("32MiB", "a trail of 32 MiB"), ("64MiB", "")];
+    for (size, words) in small {
+        let args = ["a.trace", "--disk", "wd800jb", "--train", "0", "--optimized", size];
+        let json = place.json(&[&args[..], &["--policy", "vanilla,adaptive"]].concat());
+        let note = json["notes"][0].as_str().unwrap_or_default();
+        assert!(note.contains(words) && note.is_empty() == words.is_empty(), "{size}: {note}");
+    }
+}
+
+/// A small trace on a large disk: the trail is near it, or as far away as the disk allows.
+#[test]
+fn a_trail_at_the_end_of_the_disk_is_far_away_and_costs_more() {
+    let place = Place::new();
+    let mut dice = Dice::new(43);
+    let once: Vec<_> = (0..400).map(|_| (dice.below(200_000) * 8, 8, true)).collect();
+    place.file("a.trace", disksim(&once.repeat(8)));
+    let policies = "adaptive,adaptive:area-at=disk-end,clairvoyant:area-at=disk-end";
+    let args = ["a.trace", "--disk", "wd800jb", "--cache", "1MiB", "--train", "0"];
+    let json = place.json(&[&args[..], &["--policy", policies]].concat());
+    let (near, far) = (&json["runs"][0], &json["runs"][1]);
+    let end = once.iter().map(|(start, len, _)| start + len).max().unwrap();
+    assert_eq!(near["optimized_start_sector"], end);
+    for run in [far, &json["runs"][2]] {
+        // The sectors of the disk, and 2 GiB.
+        assert_eq!(run["optimized_start_sector"], 156_301_488_u64 - (4 << 20));
+        assert_eq!(run["optimized_bytes"], 2_u64 << 30);
+    }
+    for run in [near, far] {
+        assert!(run["trail_reads"].as_u64().unwrap() > 0, "{}", run["policy"]);
+    }
+    assert!(all(far) > all(near), "{} s far away, {} s nearby", all(far), all(near));
+}
+
+/// Times in a wrong unit make days that the trace does not have.
+#[test]
+fn a_trace_of_very_many_days_gets_a_note() {
+    let place = Place::new();
+    for (days, noted) in [(1_000, false), (1_001, true)] {
+        let line = |i: u64| format!("{},R,{},4096\n", i * 86_400, i * 4096);
+        place.file("a.txt", (0..days).map(line).collect::<String>());
+        let args = ["a.txt", "--columns", "time=1:s,op=2,offset=3,size=4", "--disk", "wd800jb"];
+        let json = place.json(&[&args[..], &["--policy", "vanilla", "--train", "0"]].concat());
+        let says = json["notes"].to_string().contains("1001 days with requests");
+        assert_eq!(says, noted, "{}", json["notes"]);
+    }
 }
 
 #[test]
