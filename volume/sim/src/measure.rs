@@ -183,8 +183,8 @@ pub struct Measured {
     /// Operations as a provider counts them, also background ones before the first request; none
     /// for disks.
     pub operations: Option<Operations>,
-    /// From the first request to the last answer, and to the end of the I/Os in flight at that time,
-    /// if the run waited for them.
+    /// From the first request to the last answer, and to the end of the I/Os in flight at that
+    /// time, if the run waited for them.
     pub span: Duration,
     /// Response times.
     pub response: Response,

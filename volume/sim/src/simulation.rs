@@ -166,8 +166,8 @@ impl Simulation {
         self.step_while(|s| !s.engine.is_drained())
     }
 
-    /// Lets time pass until the last answer, and then until the drive has ended the I/Os that it has
-    /// at that time. No client waits for them: pages that are read ahead, pieces of a trail.
+    /// Lets time pass until the last answer, and then until the drive has ended the I/Os that it
+    /// has at that time. No client waits for them: pages that are read ahead, pieces of a trail.
     ///
     /// # Errors
     /// Where a request so far could not be served.
