@@ -80,6 +80,9 @@ pub struct Watcher {
     runs: FxHashMap<u32, Run>,
     metadata: Queue,
     files: Queue,
+    /// Orders for metadata and for files of groups whose run is idle: no search for the next order
+    /// passes over them.
+    parked: FxHashMap<u32, [Queue; 2]>,
     /// Where the last orders for files and for metadata were: the next ones are behind them.
     arm: [(bool, u64); 2],
     /// Fetched and not used yet, in pages.

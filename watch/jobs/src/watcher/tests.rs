@@ -686,6 +686,32 @@ fn nothing_is_fetched_for_a_run_that_is_idle() {
 }
 
 #[test]
+fn orders_of_an_idle_run_are_in_no_search_and_return_with_it() {
+    let mut world = World::new();
+    let (one, other) = (metadata(3000, 45), metadata(3000, 46));
+    world.run(DU, &one);
+    world.run(TAR, &other);
+    world.cool();
+    world.speed = 0;
+    let of = |world: &World, who: PageUser| {
+        world.watcher.metadata.values().filter(|(group, _)| *group == who.group).count()
+    };
+    world.uses(DU, &one[..300]);
+    assert!(world.watcher.next_order(SimTime(world.now), true).is_some());
+    let waiting = of(&world, DU);
+    assert!(waiting > 100, "{waiting}");
+    world.now += IDLE.0;
+    world.uses(TAR, &other[..10]);
+    assert!(world.watcher.next_order(SimTime(world.now), true).is_some());
+    assert!(of(&world, DU) == 0 && of(&world, TAR) > 100);
+    world.uses(DU, &one[300..301]);
+    assert!(world.watcher.next_order(SimTime(world.now), true).is_some());
+    assert!(of(&world, DU) + 1 >= waiting, "{} of {waiting}", of(&world, DU));
+    world.end();
+    assert!(world.watcher.parked.is_empty() && world.watcher.metadata.is_empty());
+}
+
+#[test]
 fn runs_at_the_same_time_take_no_orders_from_each_other() {
     let most: Vec<Page> =
         (0..200).flat_map(|p| (0..16).map(move |i| (DEVICE, p * 640 + i))).collect();
