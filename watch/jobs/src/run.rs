@@ -124,6 +124,11 @@ impl Run {
         missed
     }
 
+    /// Pages for which its program waited.
+    pub(crate) fn pages_missed(&self) -> u64 {
+        self.at.values().map(|(_, missed)| u64::from(missed.count_ones())).sum()
+    }
+
     /// The file's generation and the piece's address are known now.
     pub(crate) fn resolved(&mut self, place: PieceId, generation: u32, block: u64) {
         if let Some(piece) = self.piece(place) {

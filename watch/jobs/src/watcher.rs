@@ -451,7 +451,9 @@ impl Watcher {
                 // Without one fetched page, nothing has helped; the limits allowed none.
                 let helped = |id| id == job.id && run.fetched > 0;
                 let measured = run.helped_by.is_none_or(helped) && !run.blind;
-                if measured && 10 * overlap >= 7 * job.pages() {
+                // Pages that were in memory before make a run short, alone and helped alike.
+                let from_disk = run.pages_missed().saturating_add(run.fetched);
+                if measured && 10 * overlap.min(from_disk) >= 7 * job.pages() {
                     job.whole_run(run.helped_by.is_some(), run.misses, took);
                 }
                 let visible = || run.visible.and_then(|p| job.find(p)).unwrap_or(usize::MAX);

@@ -398,6 +398,23 @@ fn a_run_whose_end_was_not_seen_is_not_measured() {
     assert_eq!((report.runs, report.helped.runs), (2, 0));
 }
 
+/// Alone, such a run is not measured either: its uses in memory are not seen.
+#[test]
+fn a_run_with_most_pages_in_memory_before_is_not_measured() {
+    let mut world = World::new();
+    let job = metadata(1000, 47);
+    world.run(DU, &job);
+    for (there, helped) in [(700, 0), (100, 1)] {
+        world.cool();
+        world.cache.extend(&job[1000 - there..]);
+        world.uses(DU, &job);
+        world.end();
+        assert!(world.fetched > 100, "{}", world.fetched);
+        let report = &world.watcher.report()[0];
+        assert_eq!((report.plain.runs, report.helped.runs), (1, helped), "{there}");
+    }
+}
+
 #[test]
 fn nothing_is_fetched_beyond_the_budget_ahead_of_the_reader() {
     let mut world = World::new();
