@@ -23,7 +23,7 @@ use seekless_jobs::{Order, PIECE_PAGES, PieceId};
 
 use crate::btrfs::{Key, Leaves};
 use crate::ext::Ext;
-use crate::processes::is_alive;
+use crate::processes::GroupThreads;
 
 /// Most tasks of a file system that are not done: this many reads of single blocks go to its disk at
 /// once.
@@ -111,18 +111,18 @@ impl Source {
 pub(crate) enum Task {
     /// Pages of the device.
     Metadata(Arc<Device>, Order),
-    /// A group of inodes of XFS, through the mount, for this thread.
-    Inodes(Arc<Target>, u32, u64),
+    /// A group of inodes of XFS, through the mount, for these threads.
+    Inodes(Arc<Target>, GroupThreads, u64),
     /// The leaf of btrfs with this key, the same way.
-    Leaf(Arc<Target>, u32, Key),
+    Leaf(Arc<Target>, GroupThreads, Key),
     /// Open this device, for this mount: a sick disk may take minutes.
     Open(u64, PathBuf),
     /// The leaves of a tree of btrfs on this device, for this mount: what is known of them.
     Leaves(u64, PathBuf, u64, Arc<Leaves>),
-    /// Pages of a file, for this thread.
-    Pages(Arc<Target>, Source, u32, Order),
-    /// Find the generation and the address of a piece, for this thread.
-    Resolve(Arc<Target>, Source, u32, PieceId),
+    /// Pages of a file, for these threads.
+    Pages(Arc<Target>, Source, GroupThreads, Order),
+    /// Find the generation and the address of a piece, for these threads.
+    Resolve(Arc<Target>, Source, GroupThreads, PieceId),
 }
 
 /// What a worker found out about a file system.
@@ -191,10 +191,10 @@ fn work(queue: &Mutex<Receiver<(Task, UnderWay)>>, results: &Sender<FetchResult>
             Task::Metadata(device, order) => read_ahead(device.file.as_fd(), &order),
             // Inodes that are gone cost speed, and nothing else.
             Task::Inodes(target, user, group) => {
-                let _ = with_mount(&target, user, |m| xfs_inode(m, group * GROUP).map(drop));
+                let _ = with_mount(&target, &user, |m| xfs_inode(m, group * GROUP).map(drop));
             }
             Task::Leaf(target, user, key) => {
-                let _ = with_mount(&target, user, |m| btrfs_read_leaf(m, key));
+                let _ = with_mount(&target, &user, |m| btrfs_read_leaf(m, key));
             }
             Task::Open(number, path) => {
                 let device = Device::open(&path).ok().map(Arc::new);
@@ -209,11 +209,11 @@ fn work(queue: &Mutex<Receiver<(Task, UnderWay)>>, results: &Sender<FetchResult>
                     results.send(FetchResult::Leaves(number, found.ok().flatten().map(Box::new)));
             }
             Task::Pages(target, source, user, order) => {
-                let done = pages(&target, &source, user, &order);
+                let done = pages(&target, &source, &user, &order);
                 results_of(&target, (order.pages.file, order.generation), done, results);
             }
             Task::Resolve(target, source, user, place) => {
-                let done = resolve(&target, &source, user, place);
+                let done = resolve(&target, &source, &user, place);
                 results_of(&target, (place.file, 0), done, results);
             }
         }
@@ -255,13 +255,18 @@ fn read_ahead(file: BorrowedFd<'_>, order: &Order) {
 
 fn with_mount(
     target: &Target,
-    user: u32,
+    user: &GroupThreads,
     read: impl FnOnce(BorrowedFd<'_>) -> Result<(), Errno>,
 ) -> Result<(), Errno> {
     open_mount(target, user)?.map_or(Ok(()), |mount| read(mount.as_fd()))
 }
 
-fn pages(target: &Target, source: &Source, user: u32, order: &Order) -> Result<KnownPiece, Errno> {
+fn pages(
+    target: &Target,
+    source: &Source,
+    user: &GroupThreads,
+    order: &Order,
+) -> Result<KnownPiece, Errno> {
     let (inode, pages) = (order.pages.file, &order.pages);
     let mut known = order.generation;
     if let Source::Device(device) = source
@@ -291,7 +296,7 @@ fn pages(target: &Target, source: &Source, user: u32, order: &Order) -> Result<K
 }
 
 /// Reads a directory of XFS.
-fn list(directory: &OwnedFd, user: u32) -> Result<(), Errno> {
+fn list(directory: &OwnedFd, user: &GroupThreads) -> Result<(), Errno> {
     let mut space = Vec::with_capacity(LIST_BYTES);
     let mut entries = RawDir::new(directory, space.spare_capacity_mut());
     for _ in 0..LISTS {
@@ -304,7 +309,7 @@ fn list(directory: &OwnedFd, user: u32) -> Result<(), Errno> {
                 break;
             }
         }
-        if !is_alive(user) {
+        if !user.is_alive() {
             return Ok(());
         }
     }
@@ -314,7 +319,7 @@ fn list(directory: &OwnedFd, user: u32) -> Result<(), Errno> {
 fn resolve(
     target: &Target,
     source: &Source,
-    user: u32,
+    user: &GroupThreads,
     place: PieceId,
 ) -> Result<KnownPiece, Errno> {
     let first = place.first_page();
@@ -374,8 +379,8 @@ fn open_file(mount: OwnedFd, inode: u64, generation: u32) -> Result<OwnedFd, Err
 
 /// Opens the mount for a program. `None`: the program has ended, or the mount is not there now, or
 /// another one is.
-fn open_mount(target: &Target, user: u32) -> Result<Option<OwnedFd>, Errno> {
-    if !is_alive(user) {
+fn open_mount(target: &Target, user: &GroupThreads) -> Result<Option<OwnedFd>, Errno> {
+    if !user.is_alive() {
         return Ok(None);
     }
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOATIME | OFlags::CLOEXEC;
@@ -442,7 +447,8 @@ mod tests {
     fn a_mount_point_that_is_hidden_says_nothing_about_files() {
         let pages_of = Pages { file: 77, first: 0, count: 1 };
         let order = Order { group: 1, pages: pages_of, generation: 3 };
-        let me = std::process::id();
-        assert_eq!(pages(&target("/nowhere"), &Source::Xfs, me, &order), Ok(None));
+        let mut me = GroupThreads::default();
+        me.used(std::process::id(), 0);
+        assert_eq!(pages(&target("/nowhere"), &Source::Xfs, &me, &order), Ok(None));
     }
 }

@@ -18,7 +18,7 @@ use crate::events::{Event, KernelEvent, METADATA, READ};
 use crate::fetch::{Device, Fetcher, GROUP, Source, TASKS, Target, Task, UnderWay, is_there};
 use crate::mounts::Mounted;
 use crate::nodes::Nodes;
-use crate::processes::{Processes, is_alive};
+use crate::processes::{GroupThreads, Processes};
 
 /// Most reads at the disk, foreground included, while orders go out.
 const DEPTH: u64 = 32;
@@ -66,8 +66,8 @@ pub(crate) struct Filesystem {
     pub(crate) nodes: Option<Nodes>,
     /// Orders for metadata that may be under way.
     waiting: SentMetadata,
-    /// The last thread of each group that used something here.
-    users: FxHashMap<u32, u32>,
+    /// The threads of each group that used something here.
+    users: FxHashMap<u32, GroupThreads>,
     /// Jobs have changed since they were saved.
     pub(crate) changed: bool,
 }
@@ -313,7 +313,7 @@ impl Filesystem {
         if self.users.len() >= THREADS && !self.users.contains_key(&who.group) {
             self.users.clear();
         }
-        self.users.insert(who.group, event.thread);
+        self.users.entry(who.group).or_default().used(event.thread, event.time);
         Some(who)
     }
 
@@ -458,7 +458,7 @@ impl Filesystem {
         while self.tasks() < TASKS {
             let Some((group, place)) = self.watcher.next_unresolved() else { return };
             if let Some(&user) = self.users.get(&group)
-                && is_alive(user)
+                && user.is_alive()
                 && let Some(source) = self.source()
             {
                 let task = Task::Resolve(Arc::clone(&self.target), source, user, place);
