@@ -158,7 +158,7 @@ impl Watcher {
             self.recent.clear();
         }
         let run = self.runs.entry(who.group).or_insert_with(|| Run::new(who, now));
-        run.last = now;
+        (run.last, run.grown) = (now, now);
         if who.program != 0 {
             run.who.program = who.program;
         }
@@ -190,10 +190,14 @@ impl Watcher {
             // A read of a file reports all that was asked for, in memory or not.
             let mask = mask & ordered;
             let Some(run) = self.runs.get_mut(&of).filter(|_| mask != 0) else { continue };
+            let is_new = !run.has_used(place, mask);
             run.note(place, mask, false);
             run.visible.get_or_insert(place);
             if group.is_some() {
                 run.last = now;
+                if is_new {
+                    run.grown = now;
+                }
                 run.unreached.remove(&place);
                 run.chase.iter_mut().for_each(|c| c.sees = true);
                 self.use_piece(now, of, place, mask, false);
@@ -440,7 +444,8 @@ impl Watcher {
             return;
         }
         self.learned = true;
-        let took = between(run.started, run.last);
+        // Uses of the same pages again are seen in helped runs alone.
+        let took = between(run.started, run.grown);
         // Each program has its own jobs: two programs on one tree use other parts of it.
         let program = run.who.program;
         let own = |j: &&mut Job| program == 0 || j.program == 0 || j.program == program;

@@ -398,6 +398,20 @@ fn a_run_whose_end_was_not_seen_is_not_measured() {
     assert_eq!((report.runs, report.helped.runs), (2, 0));
 }
 
+/// Alone, such uses are not seen.
+#[test]
+fn uses_of_the_same_pages_again_make_a_run_no_longer() {
+    let mut world = World::new();
+    let job = metadata(1000, 48);
+    world.run(DU, &job);
+    world.cool();
+    (0..3).for_each(|_| world.uses(DU, &job));
+    world.end();
+    let report = &world.watcher.report()[0];
+    assert_eq!((report.plain.runs, report.helped.runs), (1, 1));
+    assert_eq!(report.helped.millis, report.plain.millis);
+}
+
 /// Alone, such a run is not measured either: its uses in memory are not seen.
 #[test]
 fn a_run_with_most_pages_in_memory_before_is_not_measured() {
