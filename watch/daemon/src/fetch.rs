@@ -19,7 +19,7 @@ use seekless_block::PAGE_BYTES;
 use seekless_host::sys::{
     RawMap, btrfs_inode, btrfs_read_leaf, fiemap, file_handle, open_handle, xfs_inode,
 };
-use seekless_jobs::{Order, PIECE_PAGES, PieceId};
+use seekless_jobs::{Order, PIECE_PAGES, Pages, PieceId};
 
 use crate::btrfs::{Key, Leaves};
 use crate::ext::Ext;
@@ -268,18 +268,18 @@ fn pages(
     order: &Order,
 ) -> Result<KnownPiece, Errno> {
     let (inode, pages) = (order.pages.file, &order.pages);
-    let mut known = order.generation;
+    let (mut known, mut present) = (order.generation, None);
     if let Source::Device(device) = source
-        && let Some((generation, _)) = device.wait(inode, pages.first, pages.count)?
+        && let Some((generation, address)) = device.wait(inode, pages.first, pages.count)?
     {
         if known != 0 && known != generation {
             return Err(Errno::STALE);
         }
-        known = generation;
+        (known, present) = (generation, at_address(pages, generation, address));
     }
     let turn = matches!(source, Source::Device(_)).then(|| &target.turn);
     let _turn = turn.map(|t| t.lock().unwrap_or_else(PoisonError::into_inner));
-    let Some(mount) = open_mount(target, user)? else { return Ok(None) };
+    let Some(mount) = open_mount(target, user)? else { return Ok(present) };
     let generation = match source {
         Source::Xfs | Source::Btrfs if known == 0 => source.inode(mount.as_fd(), inode)?.0,
         _ => known,
@@ -292,7 +292,16 @@ fn pages(
         FileType::Directory => {}
         _ => return Err(Errno::STALE),
     }
-    Ok(None)
+    Ok(present)
+}
+
+/// The piece of these pages, which follow each other from this address on: a file that was written
+/// again is elsewhere, with the same number and generation.
+fn at_address(pages: &Pages, generation: u32, address: u64) -> KnownPiece {
+    let chunk = u32::try_from(pages.first / PIECE_PAGES).ok()?;
+    let block = (address / PAGE_BYTES).checked_sub(pages.first % PIECE_PAGES);
+    let block = block.filter(|&b| b != 0)?;
+    Some((PieceId { file: pages.file, chunk }, generation, block))
 }
 
 /// Reads a directory of XFS.
@@ -403,10 +412,10 @@ pub(crate) fn is_there(device: &Device, order: &Order) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use seekless_jobs::Pages;
+    use std::process::Command;
 
     use super::*;
-    use crate::scratch::Folder;
+    use crate::scratch::{Folder, output};
 
     fn target(point: &str) -> Target {
         let device = rustix::fs::stat(point).map_or(0, |s| s.st_dev);
@@ -441,6 +450,37 @@ mod tests {
         fetcher.send(Task::Open(7, "/nowhere".into()), &UnderWay::default());
         let found = fetcher.found.recv_timeout(std::time::Duration::from_secs(10));
         assert!(matches!(found, Ok(FetchResult::Device(7, None))), "{found:?}");
+    }
+
+    #[test]
+    fn a_read_of_a_file_brings_its_present_address() {
+        let has = |name: &str| Command::new(name).arg("-V").output().is_ok();
+        if !has("mkfs.ext4") || !has("debugfs") {
+            eprintln!("SKIPPED address of a file: no mkfs.ext4 or debugfs");
+            return;
+        }
+        let dir = Folder::new("address");
+        let (root, image) = (dir.0.join("root"), dir.0.join("image"));
+        std::fs::create_dir(&root).unwrap();
+        std::fs::write(root.join("file"), vec![1; 50 * PAGE_BYTES as usize]).unwrap();
+        File::create(&image).unwrap().set_len(64 << 20).unwrap();
+        let mut make = Command::new("mkfs.ext4");
+        output(make.args(["-q", "-F", "-b", "4096", "-d"]).arg(&root).arg(&image));
+        let debugfs =
+            |question: &str| output(Command::new("debugfs").args(["-R", question]).arg(&image));
+        let stat = debugfs("stat file");
+        let file: u64 = stat.split_whitespace().nth(1).unwrap().parse().unwrap();
+        let source = Source::Device(Arc::new(Device::open(&image).unwrap()));
+        let mut me = GroupThreads::default();
+        me.used(std::process::id(), 0);
+        for first in [0, 32, 35, 49, 50] {
+            let order = Order { group: 1, pages: Pages { file, first, count: 1 }, generation: 0 };
+            let found = pages(&target("/nowhere"), &source, &me, &order).unwrap();
+            let said = debugfs(&format!("bmap file {first}"));
+            let want: u64 = said.trim().parse().unwrap_or(0);
+            let want = (want != 0).then(|| (first as u32 / 32, want - first % PIECE_PAGES));
+            assert_eq!(found.map(|(p, _, block)| (p.chunk, block)), want, "{first}: {said}");
+        }
     }
 
     #[test]
