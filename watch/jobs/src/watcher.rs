@@ -21,6 +21,9 @@ mod orders;
 pub const IDLE: Duration = Duration(2_000_000_000);
 /// The same while the disk has not answered a read: one that spins up takes its time.
 const IDLE_WAITING: Duration = Duration(30_000_000_000);
+/// A run that does not go further in its job for this long has left the job. It may use the same
+/// pages all day.
+const STALLED: Duration = Duration(60_000_000_000);
 /// A shorter run is not worth learning, in pieces.
 const RUN_LEAST: usize = 8;
 /// The same in pages, where a page is a group of inodes: a piece stands for many reads.
@@ -224,7 +227,11 @@ impl Watcher {
         let Some(run) = self.runs.get_mut(&group) else { return };
         let Some(chase) = &mut run.chase else { return };
         let Some(job) = self.jobs.iter().find(|j| j.id == chase.job) else { return };
+        let before = chase.at;
         let Counted { used, vain } = chase.used(job, place, mask, waited);
+        if chase.at > before || used | vain != 0 {
+            chase.moved = now;
+        }
         let (is_lost, took) = (chase.is_lost(), chase.took);
         self.ahead = self.ahead.saturating_sub(u64::from(used.count_ones()));
         self.totals.used += u64::from(used.count_ones());
@@ -267,7 +274,7 @@ impl Watcher {
         // Of the first pieces, the program may use more later.
         let from = if at <= 2 * RUN_LEAST { 0 } else { at + 1 };
         let mut chase = Chase::new(id, (at, from), fetch, same, same || !place.is_metadata());
-        chase.fence = job.fence(at);
+        (chase.fence, chase.moved) = (job.fence(at), now);
         run.chase = Some(chase);
         run.exact = fetch && self.limits.act && at <= 2 * RUN_LEAST;
     }
@@ -383,7 +390,28 @@ impl Watcher {
             self.runs.iter().filter(|(_, r)| idle(r)).map(|(&g, _)| g).collect();
         groups.sort_unstable();
         groups.iter().for_each(|&g| self.close(g, today));
+        self.end_stalled(now);
         std::mem::take(&mut self.learned)
+    }
+
+    /// Runs that go on, and go no further in their job, have left it for good: to see their uses costs
+    /// every program time.
+    fn end_stalled(&mut self, now: SimTime) {
+        let job = |r: &Run| {
+            let chase = r.chase.as_ref()?;
+            (between(chase.moved, now) >= STALLED).then_some(chase.job)
+        };
+        let stalled = self.runs.iter().filter_map(|(&g, r)| Some((g, job(r)?)));
+        let mut stalled: Vec<(u32, u32)> = stalled.collect();
+        stalled.sort_unstable();
+        for (group, job) in stalled {
+            self.end_chase(now, group);
+            if let Some(run) = self.runs.get_mut(&group) {
+                run.others.push(job);
+                // What it uses in memory from now on is not seen.
+                run.exact = false;
+            }
+        }
     }
 
     /// Ends every run. Returns true if a job has changed.

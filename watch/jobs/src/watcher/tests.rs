@@ -762,6 +762,26 @@ fn runs_at_the_same_time_take_no_orders_from_each_other() {
     }
 }
 
+/// As a program that has started, and uses its pages all day.
+#[test]
+fn a_run_that_goes_no_further_in_its_job_is_not_watched_all_day() {
+    let mut world = World::new();
+    let job = metadata(500, 49);
+    world.run(DU, &job);
+    world.cool();
+    world.uses(DU, &job);
+    for second in 1..70 {
+        world.now += SECOND;
+        world.uses(DU, &job[..1]);
+        world.watcher.tick(SimTime(world.now), 0, false);
+        let stalled = Duration(second * SECOND) >= STALLED;
+        assert_eq!(world.watcher.wants_touches(), !stalled, "{second} s");
+    }
+    world.end();
+    let report = &world.watcher.report()[0];
+    assert_eq!((report.runs, report.helped.runs, report.vain), (2, 1, 0));
+}
+
 #[test]
 fn all_runs_together_take_bounded_memory() {
     let mut watcher = Watcher::default();
