@@ -484,9 +484,11 @@ impl Watcher {
                 // Without one fetched page, nothing has helped; the limits allowed none.
                 let helped = |id| id == job.id && run.fetched > 0;
                 let measured = run.helped_by.is_none_or(helped) && !run.blind;
-                // Pages that were in memory before make a run short, alone and helped alike.
+                // Pages that were in memory before make a run short, alone and helped alike. A group
+                // of inodes may come with the read of another one, which nobody counts.
                 let from_disk = run.pages_missed().saturating_add(run.fetched);
-                if measured && 10 * overlap.min(from_disk) >= 7 * job.pages() {
+                let cold = if self.by_inode { overlap } else { overlap.min(from_disk) };
+                if measured && 10 * cold >= 7 * job.pages() {
                     job.whole_run(run.helped_by.is_some(), run.misses, took);
                 }
                 let visible = || run.visible.and_then(|p| job.find(p)).unwrap_or(usize::MAX);
