@@ -8,6 +8,8 @@ use super::orders::key;
 use super::*;
 use crate::{DEVICE, Piece, VAIN_MOST};
 
+mod long;
+
 const SECOND: u64 = 1_000_000_000;
 const DU: PageUser = PageUser { group: 10, program: 1 };
 const TAR: PageUser = PageUser { group: 11, program: 2 };
@@ -398,37 +400,6 @@ fn a_run_whose_end_was_not_seen_is_not_measured() {
     assert_eq!((report.runs, report.helped.runs), (2, 0));
 }
 
-/// Alone, such uses are not seen.
-#[test]
-fn uses_of_the_same_pages_again_make_a_run_no_longer() {
-    let mut world = World::new();
-    let job = metadata(1000, 48);
-    world.run(DU, &job);
-    world.cool();
-    (0..3).for_each(|_| world.uses(DU, &job));
-    world.end();
-    let report = &world.watcher.report()[0];
-    assert_eq!((report.plain.runs, report.helped.runs), (1, 1));
-    assert_eq!(report.helped.millis, report.plain.millis);
-}
-
-/// Alone, such a run is not measured either: its uses in memory are not seen.
-#[test]
-fn a_run_with_most_pages_in_memory_before_is_not_measured() {
-    let mut world = World::new();
-    let job = metadata(1000, 47);
-    world.run(DU, &job);
-    for (there, helped) in [(700, 0), (100, 1)] {
-        world.cool();
-        world.cache.extend(&job[1000 - there..]);
-        world.uses(DU, &job);
-        world.end();
-        assert!(world.fetched > 100, "{}", world.fetched);
-        let report = &world.watcher.report()[0];
-        assert_eq!((report.plain.runs, report.helped.runs), (1, helped), "{there}");
-    }
-}
-
 #[test]
 fn nothing_is_fetched_beyond_the_budget_ahead_of_the_reader() {
     let mut world = World::new();
@@ -717,32 +688,6 @@ fn nothing_is_fetched_for_a_run_that_is_idle() {
 }
 
 #[test]
-fn orders_of_an_idle_run_are_in_no_search_and_return_with_it() {
-    let mut world = World::new();
-    let (one, other) = (metadata(3000, 45), metadata(3000, 46));
-    world.run(DU, &one);
-    world.run(TAR, &other);
-    world.cool();
-    world.speed = 0;
-    let of = |world: &World, who: PageUser| {
-        world.watcher.metadata.values().filter(|(group, _)| *group == who.group).count()
-    };
-    world.uses(DU, &one[..300]);
-    assert!(world.watcher.next_order(SimTime(world.now), true).is_some());
-    let waiting = of(&world, DU);
-    assert!(waiting > 100, "{waiting}");
-    world.now += IDLE.0;
-    world.uses(TAR, &other[..10]);
-    assert!(world.watcher.next_order(SimTime(world.now), true).is_some());
-    assert!(of(&world, DU) == 0 && of(&world, TAR) > 100);
-    world.uses(DU, &one[300..301]);
-    assert!(world.watcher.next_order(SimTime(world.now), true).is_some());
-    assert!(of(&world, DU) + 1 >= waiting, "{} of {waiting}", of(&world, DU));
-    world.end();
-    assert!(world.watcher.parked.is_empty() && world.watcher.metadata.is_empty());
-}
-
-#[test]
 fn runs_at_the_same_time_take_no_orders_from_each_other() {
     let most: Vec<Page> =
         (0..200).flat_map(|p| (0..16).map(move |i| (DEVICE, p * 640 + i))).collect();
@@ -760,26 +705,6 @@ fn runs_at_the_same_time_take_no_orders_from_each_other() {
         let missing = most[80..].iter().filter(|p| !world.cache.contains(p)).count();
         assert_eq!(missing, 0, "of {} pages", most.len());
     }
-}
-
-/// As a program that has started, and uses its pages all day.
-#[test]
-fn a_run_that_goes_no_further_in_its_job_is_not_watched_all_day() {
-    let mut world = World::new();
-    let job = metadata(500, 49);
-    world.run(DU, &job);
-    world.cool();
-    world.uses(DU, &job);
-    for second in 1..70 {
-        world.now += SECOND;
-        world.uses(DU, &job[..1]);
-        world.watcher.tick(SimTime(world.now), 0, false);
-        let stalled = Duration(second * SECOND) >= STALLED;
-        assert_eq!(world.watcher.wants_touches(), !stalled, "{second} s");
-    }
-    world.end();
-    let report = &world.watcher.report()[0];
-    assert_eq!((report.runs, report.helped.runs, report.vain), (2, 1, 0));
 }
 
 #[test]
