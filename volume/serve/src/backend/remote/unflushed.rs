@@ -1,6 +1,8 @@
-//! Changes that a server has acknowledged, and that no flush has covered since.
+//! Changes that a server may lose: acknowledged ones that no flush has covered since, and those that
+//! it has not answered.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use seekless_block::{Flags, Op};
 
@@ -15,20 +17,70 @@ pub(super) struct Change {
     pub(super) bytes: Vec<u8>,
 }
 
-/// In the order of their acknowledgements. An overlapping change that came later stands later.
+/// Memory of a change without its data, and of the pointer to it.
+const CHANGE_BYTES: usize = size_of::<Change>() + 3 * size_of::<usize>();
+
+impl Change {
+    /// In the place of one that need not be sent again.
+    fn nothing() -> Arc<Self> {
+        Arc::new(Self { op: Op::Read, flags: Flags::NONE, at: 0, len: 0, bytes: Vec::new() })
+    }
+
+    const fn end(&self) -> u64 {
+        self.at + self.len
+    }
+}
+
+/// The changes of one home.
 #[derive(Debug, Default)]
 pub(super) struct Unflushed {
-    changes: VecDeque<Change>,
+    /// In the order of their acknowledgements. An overlapping change that came later stands later.
+    changes: VecDeque<Arc<Change>>,
     /// Bytes of all writes.
     bytes: u64,
     /// Number of the first one.
     first: u64,
+    /// Sent, and not answered, by number. None of them overlaps another one: the engine waits.
+    unanswered: BTreeMap<u64, Arc<Change>>,
+    /// The last of these numbers.
+    last: u64,
 }
 
 impl Unflushed {
-    pub(super) fn push(&mut self, change: Change) {
+    /// Before a change is sent. Returns its number for [`Self::ended`].
+    pub(super) fn begun(&mut self, change: &Arc<Change>) -> u64 {
+        self.last += 1;
+        self.unanswered.insert(self.last, Arc::clone(change));
+        self.last
+    }
+
+    /// The change has its answer, or fails.
+    pub(super) fn ended(&mut self, number: u64) {
+        self.unanswered.remove(&number);
+    }
+
+    /// An acknowledged change.
+    pub(super) fn push(&mut self, change: Arc<Change>) {
         self.bytes += change.bytes.len() as u64;
         self.changes.push_back(change);
+    }
+
+    /// Before a durable change is added: its place has no older bytes from now on, so that none of
+    /// them replaces durable bytes. False if that needs a flush.
+    pub(super) fn supersede(&mut self, durable: &Change) -> bool {
+        let mut is_done = true;
+        for old in &mut self.changes {
+            if old.at >= durable.end() || old.end() <= durable.at {
+                continue;
+            }
+            if durable.at <= old.at && old.end() <= durable.end() {
+                self.bytes -= old.bytes.len() as u64;
+                *old = Change::nothing();
+            } else {
+                is_done = false;
+            }
+        }
+        is_done
     }
 
     pub(super) fn next(&self) -> u64 {
@@ -45,12 +97,18 @@ impl Unflushed {
         }
     }
 
-    /// Memory that they take, in bytes.
+    /// Memory that the acknowledged ones take, in bytes.
     pub(super) fn bytes(&self) -> u64 {
-        self.bytes + (self.changes.len() * size_of::<Change>()) as u64
+        self.bytes + (self.changes.len() * CHANGE_BYTES) as u64
     }
 
+    /// The acknowledged ones.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Change> {
-        self.changes.iter()
+        self.changes.iter().map(|change| &**change).filter(|change| change.len > 0)
+    }
+
+    /// Those without an answer.
+    pub(super) fn unanswered(&self) -> impl Iterator<Item = &Change> {
+        self.unanswered.values().map(|change| &**change)
     }
 }
