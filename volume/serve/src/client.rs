@@ -54,6 +54,14 @@ pub enum ClientError {
     Changed,
 }
 
+impl ClientError {
+    /// Whether the server gave no answer in time.
+    pub(crate) fn is_silence(&self) -> bool {
+        use io::ErrorKind::{TimedOut, WouldBlock};
+        matches!(self, Self::Io(error) if matches!(error.kind(), TimedOut | WouldBlock))
+    }
+}
+
 /// A byte stream to a server.
 pub trait Stream: Read + Write + Send {}
 impl<T: Read + Write + Send> Stream for T {}

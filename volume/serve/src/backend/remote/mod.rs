@@ -345,14 +345,17 @@ impl Remote {
     fn send_again(&self, first: &mut Client) -> Result<(), ClientError> {
         // A bad sector is an answer too.
         answered(first.read(0, 512).map(drop))?;
-        let unflushed = locked(&self.unflushed);
+        let mut unflushed = locked(&self.unflushed);
         // Another server may refuse fast zeroes, and these are needed now.
         let kept = |change: &Change| Flags(change.flags.0 & !FAST_ZERO.0);
         unflushed.iter().try_for_each(|change| self.send(first, change, kept(change)))?;
         locked(&self.counts).sent_again += unflushed.iter().count() as u64;
         // They are sent once more by those who wait for their answers, and a refusal is for them.
-        for change in unflushed.unanswered() {
-            answered(self.send(first, change, kept(change)))?;
+        for (number, change) in unflushed.unanswered() {
+            if let Err(error) = answered(self.send(first, &change, kept(&change))) {
+                unflushed.failed(number, error.is_silence());
+                return Err(error);
+            }
         }
         Ok(())
     }

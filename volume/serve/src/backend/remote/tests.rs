@@ -168,7 +168,6 @@ impl Other {
         let mut scene = locked(&self.scene);
         scene.disk.fill(0);
         scene.got.clear();
-        scene.swallows = None;
         for client in scene.clients.drain(..) {
             let _ = client.shutdown(Shutdown::Both);
         }
@@ -202,6 +201,7 @@ fn a_read_behind_a_reconnect_is_no_older_than_one_before_it() {
         let writer = scope.spawn(|| home.write(Flags::NONE, 0, 4096, 2));
         home.other.wait(|scene| scene.got.last().is_some_and(|got| got.3 == 2));
         assert_eq!(home.read(0), Ok(2));
+        locked(&home.other.scene).swallows = None;
         home.other.die();
         assert_eq!(home.read(0), Ok(2));
         writer.join().unwrap();
@@ -209,6 +209,23 @@ fn a_read_behind_a_reconnect_is_no_older_than_one_before_it() {
     let writes = locked(&home.other.scene).writes();
     let first = writes[0].0;
     assert_eq!(writes[..2], [(first, 1), (first, 2)], "both before anything else is sent");
+}
+
+/// The server cannot carry it out: only its own thread fails.
+#[test]
+fn a_change_that_is_never_answered_holds_up_nobody_else() {
+    let mut home = Home::new("remote-never");
+    home.remote.patience = Duration::from_secs(2);
+    home.remote.silence = Duration::from_millis(300);
+    locked(&home.other.scene).swallows = Some(2);
+    std::thread::scope(|scope| {
+        let write = || home.remote.change(Op::Write, Flags::NONE, 0, 4096, &[2; 4096]);
+        let writer = scope.spawn(write);
+        home.other.wait(|scene| scene.got.last().is_some_and(|got| got.3 == 2));
+        home.other.die();
+        assert_eq!(home.read(4096), Ok(0));
+        assert_eq!(writer.join().unwrap(), Err(Errno::IO));
+    });
 }
 
 /// 64 requests wait for a server without an answer, and 64 come right behind.

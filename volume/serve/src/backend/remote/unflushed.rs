@@ -20,6 +20,9 @@ pub(super) struct Change {
 /// Memory of a change without its data, and of the pointer to it.
 const CHANGE_BYTES: usize = size_of::<Change>() + 3 * size_of::<usize>();
 
+/// After this number of failures, a change without an answer is no longer sent before all others.
+const FAILURES_MOST: u32 = 3;
+
 impl Change {
     /// In the place of one that need not be sent again.
     fn nothing() -> Arc<Self> {
@@ -29,6 +32,13 @@ impl Change {
     const fn end(&self) -> u64 {
         self.at + self.len
     }
+}
+
+#[derive(Debug)]
+struct Unanswered {
+    change: Arc<Change>,
+    /// How often it could not be sent again.
+    failures: u32,
 }
 
 /// The changes of one home.
@@ -41,7 +51,7 @@ pub(super) struct Unflushed {
     /// Number of the first one.
     first: u64,
     /// Sent, and not answered, by number. None of them overlaps another one: the engine waits.
-    unanswered: BTreeMap<u64, Arc<Change>>,
+    unanswered: BTreeMap<u64, Unanswered>,
     /// The last of these numbers.
     last: u64,
 }
@@ -50,13 +60,25 @@ impl Unflushed {
     /// Before a change is sent. Returns its number for [`Self::ended`].
     pub(super) fn begun(&mut self, change: &Arc<Change>) -> u64 {
         self.last += 1;
-        self.unanswered.insert(self.last, Arc::clone(change));
+        let change = Arc::clone(change);
+        self.unanswered.insert(self.last, Unanswered { change, failures: 0 });
         self.last
     }
 
     /// The change has its answer, or fails.
     pub(super) fn ended(&mut self, number: u64) {
         self.unanswered.remove(&number);
+    }
+
+    /// It was sent again, and the connection failed. A server that is silent then, or dies again and
+    /// again, may do so for this change: only the thread that waits for it tries on.
+    pub(super) fn failed(&mut self, number: u64, is_silent: bool) {
+        if let Some(it) = self.unanswered.get_mut(&number) {
+            it.failures += 1;
+            if is_silent || it.failures >= FAILURES_MOST {
+                self.ended(number);
+            }
+        }
     }
 
     /// An acknowledged change.
@@ -107,8 +129,8 @@ impl Unflushed {
         self.changes.iter().map(|change| &**change).filter(|change| change.len > 0)
     }
 
-    /// Those without an answer.
-    pub(super) fn unanswered(&self) -> impl Iterator<Item = &Change> {
-        self.unanswered.values().map(|change| &**change)
+    /// Those without an answer, with their numbers.
+    pub(super) fn unanswered(&self) -> Vec<(u64, Arc<Change>)> {
+        self.unanswered.iter().map(|(number, it)| (*number, Arc::clone(&it.change))).collect()
     }
 }
