@@ -4,7 +4,8 @@
 //! module keeps these changes until a flush covers them. On the first new connection, the module
 //! sends them again in their order, and behind them the changes without an answer: a reader may have
 //! seen those. Until then, and until all connections are made, the module sends nothing else. Then
-//! all requests without an answer are sent again.
+//! all requests without an answer are sent again. Overlapping changes are sent one after the other,
+//! so that their order is known.
 //!
 //! One case has no solution in the protocol: a server loses a connection, continues a request of
 //! this connection, and executes the request after later requests.
@@ -95,6 +96,8 @@ pub(crate) struct Remote {
     pool: Mutex<Pool>,
     returned: Condvar,
     unflushed: Mutex<Unflushed>,
+    /// A change has its answer.
+    ended: Condvar,
     /// A flush failed that nobody asked for: the next flush fails.
     owes: AtomicBool,
     /// One flush at a time: so each one knows whether the one before it `owes` its failure.
@@ -188,6 +191,7 @@ impl Remote {
             pool: Mutex::default(),
             returned: Condvar::new(),
             unflushed: Mutex::default(),
+            ended: Condvar::new(),
             owes: AtomicBool::new(false),
             flushing: Mutex::default(),
             counts: Mutex::default(),
@@ -467,10 +471,13 @@ impl Remote {
             self.flush_if(is_full)?;
         }
         let change = Arc::new(change);
-        let number = locked(&self.unflushed).begun(&change);
+        let waits = |unflushed: &mut Unflushed| unflushed.must_wait(&change);
+        let free = self.ended.wait_while(locked(&self.unflushed), waits);
+        let number = free.unwrap_or_else(PoisonError::into_inner).begun(&change);
         let answer = self.ask(|client| self.send(client, &change, change.flags));
         let mut unflushed = locked(&self.unflushed);
         unflushed.ended(number);
+        self.ended.notify_all();
         let ((), line) = answer?;
         let is_durable = change.flags.contains(Flags::FUA);
         let needs_flush = is_durable && !unflushed.supersede(&change);

@@ -228,6 +228,32 @@ fn a_change_that_is_never_answered_holds_up_nobody_else() {
     });
 }
 
+/// Two clients write the same place at once. The order of the answers need not be the order in which
+/// the other server carried the writes out, and that order is kept when they are sent again.
+#[test]
+fn overlapping_changes_are_sent_one_after_the_other() {
+    let home = Home::new("remote-overlap");
+    locked(&home.other.scene).swallows = Some(1);
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| home.write(Flags::NONE, 0, 8192, 1));
+        home.other.wait(|scene| scene.count(Command::Write) == 1);
+        let second = scope.spawn(|| home.write(Flags::NONE, 4096, 4096, 2));
+        home.write(Flags::NONE, 8192, 4096, 3);
+        let waits = |scene: &mut Scene| scene.writes().iter().all(|write| write.1 != 2);
+        let (scene, most) = (locked(&home.other.scene), Duration::from_millis(300));
+        let waited = home.other.changed.wait_timeout_while(scene, most, waits);
+        let (mut scene, time) = waited.unwrap();
+        assert!(time.timed_out(), "the second one was sent beside the first");
+        scene.swallows = None;
+        drop(scene);
+        home.other.die();
+        first.join().unwrap();
+        second.join().unwrap();
+    });
+    assert_eq!(home.read(0), Ok(1));
+    assert_eq!(home.read(4096), Ok(2));
+}
+
 /// 64 requests wait for a server without an answer, and 64 come right behind.
 #[test]
 fn a_silent_server_costs_all_requests_one_attempt() {

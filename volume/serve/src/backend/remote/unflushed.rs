@@ -20,7 +20,7 @@ pub(super) struct Change {
 /// Memory of a change without its data, and of the pointer to it.
 const CHANGE_BYTES: usize = size_of::<Change>() + 3 * size_of::<usize>();
 
-/// After this number of failures, a change without an answer is no longer sent before all others.
+/// Failures of a change that is sent again before all other requests.
 const FAILURES_MOST: u32 = 3;
 
 impl Change {
@@ -32,12 +32,16 @@ impl Change {
     const fn end(&self) -> u64 {
         self.at + self.len
     }
+
+    const fn overlaps(&self, other: &Self) -> bool {
+        self.at < other.end() && other.at < self.end()
+    }
 }
 
 #[derive(Debug)]
 struct Unanswered {
     change: Arc<Change>,
-    /// How often it could not be sent again.
+    /// How often it could not be sent again; at [`FAILURES_MOST`], it is not sent first any more.
     failures: u32,
 }
 
@@ -50,13 +54,19 @@ pub(super) struct Unflushed {
     bytes: u64,
     /// Number of the first one.
     first: u64,
-    /// Sent, and not answered, by number. None of them overlaps another one: the engine waits.
+    /// Sent, and not answered, by number. None of them overlaps another one.
     unanswered: BTreeMap<u64, Unanswered>,
     /// The last of these numbers.
     last: u64,
 }
 
 impl Unflushed {
+    /// Whether a change must wait for one without an answer. If both were sent, nobody would know
+    /// which of them the other server did last.
+    pub(super) fn must_wait(&self, change: &Change) -> bool {
+        self.unanswered.values().any(|it| it.change.overlaps(change))
+    }
+
     /// Before a change is sent. Returns its number for [`Self::ended`].
     pub(super) fn begun(&mut self, change: &Arc<Change>) -> u64 {
         self.last += 1;
@@ -74,10 +84,7 @@ impl Unflushed {
     /// again, may do so for this change: only the thread that waits for it tries on.
     pub(super) fn failed(&mut self, number: u64, is_silent: bool) {
         if let Some(it) = self.unanswered.get_mut(&number) {
-            it.failures += 1;
-            if is_silent || it.failures >= FAILURES_MOST {
-                self.ended(number);
-            }
+            it.failures = if is_silent { FAILURES_MOST } else { it.failures + 1 };
         }
     }
 
@@ -92,7 +99,7 @@ impl Unflushed {
     pub(super) fn supersede(&mut self, durable: &Change) -> bool {
         let mut is_done = true;
         for old in &mut self.changes {
-            if old.at >= durable.end() || old.end() <= durable.at {
+            if !old.overlaps(durable) {
                 continue;
             }
             if durable.at <= old.at && old.end() <= durable.end() {
@@ -131,6 +138,7 @@ impl Unflushed {
 
     /// Those without an answer, with their numbers.
     pub(super) fn unanswered(&self) -> Vec<(u64, Arc<Change>)> {
-        self.unanswered.iter().map(|(number, it)| (*number, Arc::clone(&it.change))).collect()
+        let some = self.unanswered.iter().filter(|(_, it)| it.failures < FAILURES_MOST);
+        some.map(|(number, it)| (*number, Arc::clone(&it.change))).collect()
     }
 }
