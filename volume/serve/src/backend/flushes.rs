@@ -22,8 +22,8 @@ struct DeviceFlushes {
     failures: AtomicU64,
 }
 
-/// A failure that was not reported yet. Whoever has it keeps other flushes out until then: the host
-/// reports a failure once, so a flush that begins now may end well, and must not be reported first.
+/// A failure before its report. Its owner keeps other flushes out until then: the host reports a
+/// failure once, so a flush that begins now may succeed, and must not be reported first.
 #[derive(Debug)]
 pub(crate) struct Failed<'a> {
     pub(crate) errno: Errno,
