@@ -13,9 +13,9 @@ use super::*;
 
 const SIZE: usize = 1 << 20;
 
-/// A request that came: the number of its connection, its command, its first byte, and the first
-/// byte of its data.
-type Got = (usize, Command, u64, u8);
+/// A request that came: the number of its connection, its command, and the first byte of its
+/// data.
+type Got = (usize, Command, u8);
 
 #[derive(Default)]
 struct Scene {
@@ -135,7 +135,7 @@ impl Other {
     ) {
         let mut scene = locked(&self.scene);
         let with = data.first().copied().unwrap_or(0);
-        scene.got.push((number, r.command, r.offset, with));
+        scene.got.push((number, r.command, with));
         self.changed.notify_all();
         let range = r.offset as usize..r.offset as usize + r.len as usize;
         match r.command {
@@ -187,7 +187,7 @@ impl Scene {
     /// The connection and the byte of each write since the last death.
     fn writes(&self) -> Vec<(usize, u8)> {
         let writes = self.got.iter().filter(|got| got.1 == Command::Write);
-        writes.map(|got| (got.0, got.3)).collect()
+        writes.map(|got| (got.0, got.2)).collect()
     }
 }
 
@@ -199,7 +199,7 @@ fn a_read_behind_a_reconnect_is_no_older_than_one_before_it() {
     locked(&home.other.scene).swallows = Some(2);
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| home.write(Flags::NONE, 0, 4096, 2));
-        home.other.wait(|scene| scene.got.last().is_some_and(|got| got.3 == 2));
+        home.other.wait(|scene| scene.got.last().is_some_and(|got| got.2 == 2));
         assert_eq!(home.read(0), Ok(2));
         locked(&home.other.scene).swallows = None;
         home.other.die();
@@ -221,7 +221,7 @@ fn a_change_that_is_never_answered_holds_up_nobody_else() {
     std::thread::scope(|scope| {
         let write = || home.remote.change(Op::Write, Flags::NONE, 0, 4096, &[2; 4096]);
         let writer = scope.spawn(write);
-        home.other.wait(|scene| scene.got.last().is_some_and(|got| got.3 == 2));
+        home.other.wait(|scene| scene.got.last().is_some_and(|got| got.2 == 2));
         home.other.die();
         assert_eq!(home.read(4096), Ok(0));
         assert_eq!(writer.join().unwrap(), Err(Errno::IO));
