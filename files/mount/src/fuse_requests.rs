@@ -298,12 +298,17 @@ impl Filesystem for FuseRequests {
         fh: FileHandle,
         offset: u64,
         data: &[u8],
-        _: WriteFlags,
+        flags: WriteFlags,
         _: OpenFlags,
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        answer!(reply, self.request().write(fh.0, offset, data), written => reply.written(written));
+        let result = if flags.contains(WriteFlags::FUSE_WRITE_CACHE) {
+            self.request().write_pages(fh.0, offset, data)
+        } else {
+            self.request().write(fh.0, offset, data)
+        };
+        answer!(reply, result, written => reply.written(written));
     }
 
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
