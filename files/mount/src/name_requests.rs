@@ -16,6 +16,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::client_rights::{ClientRights, NewFlags};
 use crate::mounted_dir::{MountedDir, OpenDir, ROOT, held};
 use crate::underlying::{ACCESS_LIST, CAPABILITIES, InodeStep, by_path};
 use seekless_host::sys;
@@ -393,7 +394,7 @@ impl MountedDir {
         let stat = rustix::fs::fstat(&path)?;
         if name == ACCESS_LIST
             && stat.st_mode & Mode::SGID.bits() != 0
-            && !may_keep(request, stat.st_gid)
+            && !ClientRights::of(request).may_keep_set_group(stat.st_gid)
         {
             let mode = Mode::from_raw_mode(stat.st_mode) - Mode::SGID;
             rustix::fs::chmod(by_path(&path), mode)?;
@@ -419,18 +420,25 @@ impl MountedDir {
         sys::fsxattr(self.open_node(ino, OFlags::RDONLY)?)
     }
 
-    /// Changes the flags. The kernel has checked that the client may do so.
+    /// Changes the flags.
+    ///
+    /// # Errors
+    /// `PERM` if the client may not do this, or an error of the host.
     pub(super) fn set_flags(
         &self,
+        client: &ClientRights,
         ino: u64,
-        change: impl FnOnce(&OwnedFd) -> Result<(), Errno>,
+        new: &NewFlags,
     ) -> Result<(), Errno> {
         let (fd, handle) = (self.open_node(ino, OFlags::RDONLY)?, self.handle(ino)?);
+        if !client.may_set_flags(rustix::fs::fstat(&fd)?.st_uid, &fd, new)? {
+            return Err(Errno::PERM);
+        }
         let _lock = self.groups.changing(&handle);
         // An immutable file could not move back later: it moves back now, and stays.
         self.groups.note_write(&handle);
         self.groups.move_back(&handle)?;
-        change(&fd)
+        new.set(&fd)
     }
 
     /// The inode number of an entry for the kernel.
@@ -507,18 +515,4 @@ fn is_other(a: &OwnedFd, b: &OwnedFd) -> bool {
 fn chown(fd: &OwnedFd, uid: Option<u32>, gid: Option<u32>) -> Result<(), Errno> {
     let (uid, gid) = (uid.map(Uid::from_raw), gid.map(Gid::from_raw));
     rustix::fs::chownat(fd, "", uid, gid, AtFlags::EMPTY_PATH)
-}
-
-/// Whether a client that sets an access list may leave the set-group-ID bit of a file of this group
-/// (as Linux has it: a member of the group, or CAP_FSETID). The kernel asks the server to look.
-fn may_keep(request: &Request, group: u32) -> bool {
-    const CAP_FSETID: u64 = 1 << 4;
-    if request.uid() == 0 || request.gid() == group {
-        return true;
-    }
-    let path = format!("/proc/{}/status", request.pid());
-    let status = std::fs::read_to_string(path).unwrap_or_default();
-    let line = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or("");
-    let member = line("Groups:").split_whitespace().any(|g| g.parse() == Ok(group));
-    member || u64::from_str_radix(line("CapEff:").trim(), 16).is_ok_and(|c| c & CAP_FSETID != 0)
 }

@@ -3,6 +3,7 @@
 //! note the steps. A model says which unsynced changes of an inode a power cut may keep.
 
 mod cut_device;
+mod flags;
 mod moving;
 mod new_names;
 mod power_cut;
