@@ -2,6 +2,8 @@
 
 use std::os::unix::fs::FileExt as _;
 
+use rustix::fs::Mode;
+
 use super::*;
 
 type Use = fn(&TestDir, &GroupedFiles);
@@ -98,6 +100,25 @@ fn bytes_that_another_program_writes_while_the_marker_is_synced_are_kept() {
     assert!(groups.peek(&wanted[0][0]).is_none());
     let all = [content(1), b"by another".to_vec()].concat();
     assert_eq!(fs::read(dir.path(1)).unwrap(), all);
+}
+
+/// Otherwise the truncation could remove bytes that the program has just written.
+#[test]
+fn a_program_that_opens_a_file_waits_while_its_inode_is_truncated() {
+    let Some(mut dir) = TestDir::new() else { return };
+    let wanted = [dir.handles(&[1])];
+    dir.attach();
+    let (groups, path) = (dir.groups(), dir.path(1));
+    let mut opened = Vec::new();
+    let look = |step: InodeStep, _: InodeHandle| {
+        if step == InodeStep::Truncated {
+            let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
+            opened.push(rustix::fs::open(&path, flags, Mode::empty()).map(|_| ()));
+        }
+    };
+    let came = watched(groups, look, || groups.form_groups(&wanted, NOT_BUSY));
+    assert_eq!((came, opened), (vec![Ok(1)], vec![Err(Errno::AGAIN)]));
+    dir.check_twice("at the end");
 }
 
 /// Another name may be outside the directory, where an emptied inode would look like an empty file.
