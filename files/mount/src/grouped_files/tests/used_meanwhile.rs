@@ -121,6 +121,47 @@ fn a_program_that_opens_a_file_waits_while_its_inode_is_truncated() {
     dir.check_twice("at the end");
 }
 
+/// Another program writes to the inode of a file of the store, without the mount: before a move
+/// home, or while the entry is leaving.
+#[test]
+fn a_move_home_overwrites_no_bytes_of_another_program() {
+    type Home = fn(&TestDir, &GroupedFiles) -> Result<usize, Errno>;
+    let write: fn(&TestDir) = |p| fs::write(p.path(1), b"by another").unwrap();
+    let homes: [(bool, Home); 3] = [
+        (true, |p, g| g.move_back(&p.handle(1)).map(|()| 1)),
+        (true, |p, g| Ok(g.move_all_back(&p.handles(&[1])))),
+        (false, |p, g| {
+            let number = g.peek(&p.handle(1)).unwrap().number;
+            g.ask(Ask::Leave { files: vec![number] }).unwrap();
+            fs::write(p.path(1), b"by another").unwrap();
+            g.move_prepared(&p.handle(1), (number, true), true).map(usize::from)
+        }),
+    ];
+    for (n, (before, home)) in homes.into_iter().enumerate() {
+        let Some(mut dir) = prepared(&ACTIONS[1]) else { return };
+        dir.groups().ask(Ask::Sync { file: None }).unwrap();
+        if before {
+            write(&dir);
+        }
+        let moved = home(&dir, dir.groups());
+        assert!([Ok(0), Err(Errno::IO)].contains(&moved), "{n}: {moved:?}");
+        for when in ["now", "after the next attach"] {
+            let refused = dir.groups().lookup_clean(&dir.handle(1)).map(|_| ());
+            assert_eq!(refused, Err(Errno::IO), "{n}, {when}");
+            let trouble = dir.groups().trouble().unwrap();
+            assert!(trouble.contains("without the mount"), "{n}, {when}: {trouble}");
+            assert_eq!(fs::read(dir.path(1)).unwrap(), b"by another", "{n}, {when}");
+            dir.groups().ask(Ask::Sync { file: None }).unwrap();
+            dir.attach();
+        }
+        // The owner decides for the bytes in the store.
+        dir.mounted = None;
+        fs::write(dir.path(1), b"").unwrap();
+        dir.attach();
+        dir.check_twice("after the decision");
+    }
+}
+
 /// Another name may be outside the directory, where an emptied inode would look like an empty file.
 #[test]
 fn a_file_with_two_names_does_not_move() {
