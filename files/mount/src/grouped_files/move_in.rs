@@ -4,10 +4,12 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use rustc_hash::FxHashSet;
 use rustix::fs::{FileType, OFlags, Stat};
 use rustix::io::Errno;
+use rustix::time::{ClockId, clock_gettime};
 use seekless_host::sys::{Others, lease, leased};
 use seekless_store::{Arrival, Ask, FILE_BYTES_MAX, Fault, FileNumber, Member, Reply};
 
@@ -35,7 +37,20 @@ struct PlannedGroup {
 /// A newcomer with a durable marker.
 type Marked<'a> = (&'a MovingFile, FileNumber, Stat);
 
-/// Size and modification time: every write changes one of them.
+/// Waits until the next write to a file changes its modification time. Times have the steps of the
+/// kernel's clock; inodes of 128 bytes have whole seconds.
+fn wait_for_another_time(file: &Stat) {
+    let is_now = || {
+        let now = clock_gettime(ClockId::RealtimeCoarse);
+        let rest = file.st_mtime_nsec as i64;
+        file.st_mtime == now.tv_sec && (rest == now.tv_nsec || rest == 0)
+    };
+    while is_now() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Size and modification time: every write after [`wait_for_another_time`] changes one of them.
 fn written(stat: &Stat) -> (i64, i64, i64) {
     (stat.st_size, stat.st_mtime, stat.st_mtime_nsec as i64)
 }
@@ -142,6 +157,7 @@ impl GroupedFiles {
         let file = File::from(self.underlying.open_handle(handle, flags).ok()?);
         // Writes through a memory mapping leave no trace: a mapped file must not move.
         lease(&file, Others::Any).ok()?;
+        wait_for_another_time(&rustix::fs::fstat(&file).ok()?);
         let stat = rustix::fs::fstat(&file).ok()?;
         let small = (1..=i64::from(FILE_BYTES_MAX)).contains(&stat.st_size);
         let regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
@@ -280,5 +296,35 @@ impl GroupedFiles {
         if !settled.is_empty() {
             let _ = self.ask(Ask::Settle { files: settled });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::fs::{Timespec, Timestamps};
+
+    use super::*;
+
+    /// Otherwise a program could write once more in the same step of the clock, after the read.
+    #[test]
+    fn a_file_that_was_just_written_is_read_in_the_next_step_of_the_clock() {
+        let file = tempfile::tempfile().unwrap();
+        let modified = |time: Timespec| {
+            let times = Timestamps { last_access: time, last_modification: time };
+            rustix::fs::futimens(&file, &times).unwrap();
+            rustix::fs::fstat(&file).unwrap()
+        };
+        let now = || {
+            let time = clock_gettime(ClockId::RealtimeCoarse);
+            (time.tv_sec, time.tv_nsec)
+        };
+        let (tv_sec, tv_nsec) = now();
+        wait_for_another_time(&modified(Timespec { tv_sec, tv_nsec }));
+        assert_ne!(now(), (tv_sec, tv_nsec));
+        let (tv_sec, _) = now();
+        wait_for_another_time(&modified(Timespec { tv_sec, tv_nsec: 0 }));
+        assert!(now().0 > tv_sec, "a time in whole seconds");
+        // Such a wait would not end.
+        wait_for_another_time(&modified(Timespec { tv_sec: tv_sec + 1_000_000, tv_nsec: 0 }));
     }
 }
