@@ -4,10 +4,11 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use fuser::Request;
 use rustix::fs::IFlags;
 use rustix::io::Errno;
 use seekless_host::sys;
+
+use crate::name_requests::Client;
 
 // Capabilities of Linux (include/uapi/linux/capability.h), as bits.
 const CAP_FOWNER: u64 = 1 << 3;
@@ -51,11 +52,7 @@ fn user_namespace(process: &Path) -> Option<(u64, u64)> {
 }
 
 impl ClientRights {
-    pub(super) fn of(request: &Request) -> Self {
-        Self::of_process(request.uid(), request.gid(), request.pid())
-    }
-
-    fn of_process(uid: u32, gid: u32, pid: u32) -> Self {
+    pub(super) fn of(Client { uid, gid, pid }: Client) -> Self {
         let process = PathBuf::from(format!("/proc/{pid}"));
         let Ok(status) = std::fs::read_to_string(process.join("status")) else {
             // A process of another PID namespace, which is not visible here.
@@ -155,11 +152,12 @@ pub(crate) mod tests {
     fn a_process_has_its_own_capabilities_and_one_that_is_not_visible_those_of_its_user() {
         let own = std::fs::read_to_string("/proc/self/status").unwrap();
         let own = own.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap().trim();
-        let rights = ClientRights::of_process(4, 5, std::process::id());
+        let of = |uid, gid, pid| ClientRights::of(Client { uid, gid, pid });
+        let rights = of(4, 5, std::process::id());
         assert_eq!((rights.uid, rights.gid), (4, 5));
         assert_eq!(rights.capabilities, u64::from_str_radix(own, 16).unwrap());
-        assert_eq!(ClientRights::of_process(4, 4, 0), client(4, 0));
-        assert_eq!(ClientRights::of_process(0, 0, 0), client(0, ALL));
+        assert_eq!(of(4, 4, 0), client(4, 0));
+        assert_eq!(of(0, 0, 0), client(0, ALL));
     }
 
     /// Any user can have all capabilities in a user namespace.
@@ -181,7 +179,8 @@ pub(crate) mod tests {
         if asked && child.stdout.as_mut().unwrap().read(&mut [0]).is_ok_and(|n| n == 1) {
             let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
             assert!(!status.contains("CapEff:\t0000000000000000"), "{status}");
-            assert_eq!(ClientRights::of_process(9, 9, child.id()).capabilities, 0);
+            let client = Client { uid: 9, gid: 9, pid: child.id() };
+            assert_eq!(ClientRights::of(client).capabilities, 0);
         } else {
             eprintln!("SKIPPED user namespaces: the host refuses them");
         }

@@ -487,17 +487,17 @@ impl Filesystem for FuseRequests {
         _: u32,
         reply: ReplyIoctl,
     ) {
-        let mounted = self.request();
+        let (mounted, client) = (self.request(), || ClientRights::of(Client::of(request)));
         let done = match command {
             GET_FLAGS => mounted.inode_flags(ino.0).map(|flags| flags.to_ne_bytes().to_vec()),
             FSGETXATTR => mounted.xfs_flags(ino.0).map(|flags| flags.to_vec()),
             SET_FLAGS => data.first_chunk().ok_or(Errno::INVAL).and_then(|bytes| {
                 let flags = NewFlags::Ext(IFlags::from_bits_retain(u32::from_ne_bytes(*bytes)));
-                mounted.set_flags(&ClientRights::of(request), ino.0, &flags).map(|()| vec![])
+                mounted.set_flags(&client(), ino.0, &flags).map(|()| vec![])
             }),
             FSSETXATTR => data.first_chunk().ok_or(Errno::INVAL).and_then(|bytes| {
                 let flags = NewFlags::Xfs(*bytes);
-                mounted.set_flags(&ClientRights::of(request), ino.0, &flags).map(|()| vec![])
+                mounted.set_flags(&client(), ino.0, &flags).map(|()| vec![])
             }),
             _ => Err(Errno::NOTTY),
         };

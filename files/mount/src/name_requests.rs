@@ -31,17 +31,21 @@ const XATTR_BYTES: usize = 64 << 10;
 const MODE: u32 = 0o7777;
 /// Set-user-ID and set-group-ID.
 const SET_IDS: u32 = 0o6000;
+/// Set-group-ID of a program that the group may execute.
+const SET_GROUP: u32 = 0o2010;
 
 /// The owner of what a client makes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Client {
     pub(super) uid: u32,
     pub(super) gid: u32,
+    /// Its process; 0 if the process is not visible here.
+    pub(super) pid: u32,
 }
 
 impl Client {
     pub(super) fn of(request: &Request) -> Self {
-        Self { uid: request.uid(), gid: request.gid() }
+        Self { uid: request.uid(), gid: request.gid(), pid: request.pid() }
     }
 }
 
@@ -184,7 +188,16 @@ impl MountedDir {
         chown(fd, uid, gid)?;
         // A change of the owner clears these bits, except in directories.
         if bits & SET_IDS != 0 && FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
-            rustix::fs::chmod(by_path(fd), mode(stat.st_mode))?;
+            let mut bits = stat.st_mode;
+            // The file system lets this server set the bit for each group, and before Linux 6.0 the
+            // kernel does not look.
+            if inherits
+                && bits & SET_GROUP == SET_GROUP
+                && !ClientRights::of(client).may_keep_set_group(stat.st_gid)
+            {
+                bits &= !Mode::SGID.bits();
+            }
+            rustix::fs::chmod(by_path(fd), mode(bits))?;
         }
         Ok(())
     }
@@ -394,7 +407,7 @@ impl MountedDir {
         let stat = rustix::fs::fstat(&path)?;
         if name == ACCESS_LIST
             && stat.st_mode & Mode::SGID.bits() != 0
-            && !ClientRights::of(request).may_keep_set_group(stat.st_gid)
+            && !ClientRights::of(Client::of(request)).may_keep_set_group(stat.st_gid)
         {
             let mode = Mode::from_raw_mode(stat.st_mode) - Mode::SGID;
             rustix::fs::chmod(by_path(&path), mode)?;
