@@ -72,7 +72,7 @@ impl GroupedFiles {
         let check = match stat.st_size {
             0 => MarkerCheck::Confirmed,
             _ if self.is_settled(file.number) => MarkerCheck::Conflicting,
-            // The attach did not find the inode.
+            // The attach did not find the inode, or could not change it.
             _ => MarkerCheck::Unsure,
         };
         let now = {
@@ -85,7 +85,7 @@ impl GroupedFiles {
             *now
         };
         if check == MarkerCheck::Unsure {
-            self.note_unsure("its inode was not found at the mount");
+            self.note_unsure("it was moving at a crash, and the mount could not change it");
         } else if check == MarkerCheck::Conflicting {
             self.note_conflict(stat);
         }

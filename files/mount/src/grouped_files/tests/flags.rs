@@ -50,3 +50,26 @@ fn a_client_changes_only_the_flags_that_the_file_system_lets_it_change() {
         assert_eq!(mounted.set_flags(&owner, ino, &NewFlags::Xfs(new)), result, "{flag:#x}");
     }
 }
+
+/// A kill came before the store knew that the inode is durably empty; then `chattr +i`.
+#[test]
+fn a_file_that_nobody_may_change_does_not_keep_the_others_from_being_used() {
+    let Some(disk) = Disk::new("immutable") else { return };
+    let Some(mut dir) = TestDir::new_in(TempDir::new_in(&disk.ext4).unwrap()) else { return };
+    dir.attach();
+    assert_eq!(dir.form(), [Ok(2), Ok(1)]);
+    dir.mounted = None;
+    let file = OwnedFd::from(File::open(dir.path(1)).unwrap());
+    let flags = rustix::fs::ioctl_getflags(&file).unwrap();
+    rustix::fs::ioctl_setflags(&file, flags | IFlags::IMMUTABLE).unwrap();
+    let groups = dir.attach();
+    let unsettled = groups.group_store(GroupStore::unsettled).len();
+    let trouble = groups.trouble();
+    dir.check("with an immutable file");
+    rustix::fs::ioctl_setflags(&file, flags).unwrap();
+    assert_eq!(unsettled, 1, "only the immutable one");
+    assert!(trouble.as_ref().is_some_and(|t| t.contains("not settled")), "{trouble:?}");
+    dir.attach();
+    dir.check_twice("without the flag");
+    assert_eq!(dir.groups().group_store(GroupStore::unsettled), []);
+}
