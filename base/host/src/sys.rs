@@ -113,21 +113,36 @@ pub enum Others {
 /// counts as open. A mapping outlives its descriptor, and with FUSE passthrough also the FUSE file.
 /// Error `AGAIN`: the file is open elsewhere.
 pub fn lease(file: impl AsFd, others: Others) -> std::io::Result<()> {
-    let fd = file.as_fd().as_raw_fd();
+    leased(file, others, || ())
+}
+
+/// The same, and acts while the lease is held: a program that opens the file meanwhile waits. After
+/// 45 seconds (`/proc/sys/fs/lease-break-time`) the program waits no longer.
+pub fn leased<T>(file: impl AsFd, others: Others, act: impl FnOnce() -> T) -> std::io::Result<T> {
+    let fd = file.as_fd();
     let kind = match others {
         Others::Writing => libc::F_RDLCK,
         Others::Any => libc::F_WRLCK,
     };
     // If a program opens the file meanwhile, the kernel sends us a signal. SIGURG is ignored by
     // default; the default signal of leases would end this process.
-    for (command, argument) in
-        [(F_SETSIG, libc::SIGURG), (libc::F_SETLEASE, kind), (libc::F_SETLEASE, libc::F_UNLCK)]
-    {
-        // SAFETY: these commands take an integer and touch no memory of ours; `fd` is open while
-        // `file` is borrowed.
-        if unsafe { libc::fcntl(fd, command, argument) } == -1 {
-            return Err(std::io::Error::last_os_error());
-        }
+    lease_command(fd, F_SETSIG, libc::SIGURG)?;
+    lease_command(fd, libc::F_SETLEASE, kind)?;
+    let done = act();
+    // This fails only if the kernel has taken the lease away.
+    let _ = lease_command(fd, libc::F_SETLEASE, libc::F_UNLCK);
+    Ok(done)
+}
+
+fn lease_command(
+    fd: BorrowedFd<'_>,
+    command: libc::c_int,
+    argument: libc::c_int,
+) -> std::io::Result<()> {
+    // SAFETY: these commands take an integer and touch no memory of ours; `fd` is open while it is
+    // borrowed.
+    if unsafe { libc::fcntl(fd.as_raw_fd(), command, argument) } == -1 {
+        return Err(std::io::Error::last_os_error());
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 //! Nothing is changed.
 
 use std::ffi::OsStr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
@@ -156,12 +156,12 @@ pub(crate) fn walk(
     underlying: &UnderlyingDir,
     look: &mut dyn FnMut(&Path, &OwnedFd, &Stat) -> Result<(), Errno>,
 ) -> Result<(), (PathBuf, Errno)> {
-    let mut left = vec![PathBuf::new()];
-    while let Some(dir) = left.pop() {
+    let mut left = vec![(PathBuf::new(), underlying.handle())];
+    while let Some((dir, handle)) = left.pop() {
         let of = |e: Errno| (dir.clone(), e);
-        let path = if dir.as_os_str().is_empty() { Path::new(".") } else { &dir };
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let fd = rustix::fs::openat(underlying.root(), path, flags, Mode::empty()).map_err(of)?;
+        // By its handle: a path from the root can be longer than the kernel takes.
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
+        let fd = underlying.open_handle(&handle, flags).map_err(of)?;
         let mut buffer = Vec::with_capacity(ENTRIES_BYTES);
         let mut entries = RawDir::new(&fd, buffer.spare_capacity_mut());
         while let Some(entry) = entries.next() {
@@ -177,7 +177,8 @@ pub(crate) fn walk(
             let stat = rustix::fs::statat(&inode, "", AtFlags::EMPTY_PATH).map_err(of)?;
             look(&path, &inode, &stat).map_err(of)?;
             if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
-                left.push(path);
+                let handle = underlying.handle_of(inode.as_fd()).map_err(of)?;
+                left.push((path, handle));
             }
         }
     }

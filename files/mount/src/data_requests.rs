@@ -16,7 +16,7 @@ use crate::inode_handle::InodeHandle;
 use crate::mounted_dir::{Admitted, MountedDir, Open, OpenIntent};
 use crate::name_requests::{Client, remove_made};
 use crate::shuffle::Observed;
-use crate::underlying::write_at;
+use crate::underlying::{read_at, write_at};
 
 /// Set-user-ID and set-group-ID.
 const SET_IDS: u32 = 0o6000;
@@ -174,16 +174,7 @@ impl MountedDir {
             }
         }
         let mut data = vec![0; len as usize];
-        let mut done = 0;
-        while done < data.len() {
-            match rustix::io::pread(&open.fd, &mut data[done..], offset + done as u64) {
-                Ok(0) => break,
-                Ok(n) => done += n,
-                Err(Errno::INTR) => {}
-                Err(e) if done == 0 => return Err(e),
-                Err(_) => break,
-            }
-        }
+        let done = read_at(&open.fd, &mut data, offset)?;
         data.truncate(done);
         Ok(data)
     }
@@ -192,6 +183,23 @@ impl MountedDir {
     pub(super) fn write(&self, fh: u64, offset: u64, data: &[u8]) -> Result<u32, Errno> {
         let open = self.opened(fh)?;
         self.write_open(&open, offset, data)
+    }
+
+    /// Writes pages of the kernel's cache, which clients changed through a memory mapping.
+    ///
+    /// # Errors
+    /// The error of the write, also after a part of the bytes: the kernel takes a short write of
+    /// such pages for a whole one, and the client's next sync would succeed.
+    pub(super) fn write_pages(&self, fh: u64, offset: u64, data: &[u8]) -> Result<u32, Errno> {
+        let open = self.opened(fh)?;
+        let mut done = 0;
+        while done < data.len() {
+            match self.write_open(&open, offset + done as u64, &data[done..])? {
+                0 => return Err(Errno::IO),
+                more => done += more as usize,
+            }
+        }
+        Ok(done as u32)
     }
 
     fn write_open(&self, open: &Open, offset: u64, data: &[u8]) -> Result<u32, Errno> {

@@ -3,7 +3,6 @@
 
 use std::ffi::OsStr;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -20,10 +19,11 @@ use fuser::{
 use rustix::fs::{AtFlags, IFlags, OFlags};
 use rustix::io::Errno;
 
+use crate::client_rights::{ClientRights, NewFlags};
 use crate::control;
 use crate::mounted_dir::{Admitted, MountedDir, OpenDir, ROOT, held, kind};
 use crate::name_requests::{Changes, Client, Entry, NewInode};
-use seekless_host::sys::{FSGETXATTR, FSSETXATTR, set_fsxattr};
+use seekless_host::sys::{FSGETXATTR, FSSETXATTR};
 
 /// Time for which the kernel may cache replies. Nobody else changes the directory. Writes through a
 /// memory mapping appear in the times of a file with this delay.
@@ -298,12 +298,17 @@ impl Filesystem for FuseRequests {
         fh: FileHandle,
         offset: u64,
         data: &[u8],
-        _: WriteFlags,
+        flags: WriteFlags,
         _: OpenFlags,
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        answer!(reply, self.request().write(fh.0, offset, data), written => reply.written(written));
+        let result = if flags.contains(WriteFlags::FUSE_WRITE_CACHE) {
+            self.request().write_pages(fh.0, offset, data)
+        } else {
+            self.request().write(fh.0, offset, data)
+        };
+        answer!(reply, result, written => reply.written(written));
     }
 
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
@@ -473,7 +478,7 @@ impl Filesystem for FuseRequests {
 
     fn ioctl(
         &self,
-        _: &Request,
+        request: &Request,
         ino: INodeNo,
         _: FileHandle,
         _: IoctlFlags,
@@ -482,17 +487,17 @@ impl Filesystem for FuseRequests {
         _: u32,
         reply: ReplyIoctl,
     ) {
-        let mounted = self.request();
+        let (mounted, client) = (self.request(), || ClientRights::of(Client::of(request)));
         let done = match command {
             GET_FLAGS => mounted.inode_flags(ino.0).map(|flags| flags.to_ne_bytes().to_vec()),
             FSGETXATTR => mounted.xfs_flags(ino.0).map(|flags| flags.to_vec()),
             SET_FLAGS => data.first_chunk().ok_or(Errno::INVAL).and_then(|bytes| {
-                let flags = IFlags::from_bits_retain(u32::from_ne_bytes(*bytes));
-                let change = |fd: &OwnedFd| rustix::fs::ioctl_setflags(fd, flags);
-                mounted.set_flags(ino.0, change).map(|()| vec![])
+                let flags = NewFlags::Ext(IFlags::from_bits_retain(u32::from_ne_bytes(*bytes)));
+                mounted.set_flags(&client(), ino.0, &flags).map(|()| vec![])
             }),
-            FSSETXATTR => data.first_chunk().ok_or(Errno::INVAL).and_then(|flags| {
-                mounted.set_flags(ino.0, |fd| set_fsxattr(fd, flags)).map(|()| vec![])
+            FSSETXATTR => data.first_chunk().ok_or(Errno::INVAL).and_then(|bytes| {
+                let flags = NewFlags::Xfs(*bytes);
+                mounted.set_flags(&client(), ino.0, &flags).map(|()| vec![])
             }),
             _ => Err(Errno::NOTTY),
         };
@@ -597,6 +602,7 @@ const fn ignored_attributes(ino: INodeNo) -> FileAttr {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::os::fd::OwnedFd;
     use std::sync::Mutex;
 
     use super::*;

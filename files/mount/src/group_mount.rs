@@ -159,14 +159,23 @@ fn reserve(file: &File, size: Bytes) -> std::io::Result<()> {
     }
 }
 
-/// Refuses a store that other users can read, or that lies in the directory itself.
+/// Refuses a store that other users own or can read, or that lies in the directory itself.
 fn check_store(store: &Path, dir: &Path) -> Result<(), HostError> {
     let refuse =
         |why: &str| Err(HostError::Refused { path: store.to_owned(), why: why.to_owned() });
-    if store.metadata().is_ok_and(|meta| meta.is_file() && meta.mode() & 0o077 != 0) {
-        return refuse(
-            "other users can read this group store, and with it every file in it; `chmod 600` it",
-        );
+    if let Ok(meta) = store.metadata()
+        && meta.is_file()
+    {
+        if meta.mode() & 0o077 != 0 {
+            return refuse(
+                "other users can read this group store, and with it every file in it; `chmod 600` it",
+            );
+        }
+        if meta.uid() != rustix::process::geteuid().as_raw() {
+            return refuse(
+                "another user owns this group store, and can read and change every file in it; use a store that root has made",
+            );
+        }
     }
     match (store.canonicalize(), dir.canonicalize()) {
         (Ok(store), Ok(dir)) if store.starts_with(&dir) => refuse(
@@ -360,10 +369,29 @@ fn attach(dir: &Path, options: &MountOptions) -> Result<MountedDir, MountError> 
 
 #[cfg(test)]
 mod tests {
+    use rustix::fs::{Mode, Uid};
     use seekless_block::{Device as _, Extent, Sectors};
 
     use super::*;
     use crate::underlying::tests::Disk;
+
+    /// Its owner could read and change the files of all users.
+    #[test]
+    fn a_store_that_another_user_owns_or_may_read_is_refused() {
+        let temp = tempfile::tempdir().unwrap();
+        let (store, dir) = (temp.path().join("store"), temp.path().join("dir"));
+        std::fs::create_dir(&dir).unwrap();
+        make_file(&store, Bytes(4 << 10)).unwrap();
+        let refused = || check_store(&store, &dir).map_err(|e| e.to_string()).err();
+        assert_eq!(refused(), None);
+        rustix::fs::chmod(&store, Mode::from_raw_mode(0o640)).unwrap();
+        assert!(refused().is_some_and(|e| e.contains("chmod 600")), "{:?}", refused());
+        rustix::fs::chmod(&store, Mode::from_raw_mode(0o600)).unwrap();
+        if rustix::fs::chown(&store, Some(Uid::from_raw(65_533)), None).is_err() {
+            return eprintln!("SKIPPED a store of another user: this needs root");
+        }
+        assert!(refused().is_some_and(|e| e.contains("another user owns")), "{:?}", refused());
+    }
 
     /// Otherwise a file system that other files fill makes writes of the store fail.
     #[test]

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod check;
+mod client_rights;
 mod control;
 mod data_requests;
 mod disk_watch;

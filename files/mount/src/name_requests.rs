@@ -16,6 +16,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::client_rights::{ClientRights, NewFlags};
 use crate::mounted_dir::{MountedDir, OpenDir, ROOT, held};
 use crate::underlying::{ACCESS_LIST, CAPABILITIES, InodeStep, by_path};
 use seekless_host::sys;
@@ -30,17 +31,21 @@ const XATTR_BYTES: usize = 64 << 10;
 const MODE: u32 = 0o7777;
 /// Set-user-ID and set-group-ID.
 const SET_IDS: u32 = 0o6000;
+/// Set-group-ID of a program that the group may execute.
+const SET_GROUP: u32 = 0o2010;
 
 /// The owner of what a client makes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Client {
     pub(super) uid: u32,
     pub(super) gid: u32,
+    /// Its process; 0 if the process is not visible here.
+    pub(super) pid: u32,
 }
 
 impl Client {
     pub(super) fn of(request: &Request) -> Self {
-        Self { uid: request.uid(), gid: request.gid() }
+        Self { uid: request.uid(), gid: request.gid(), pid: request.pid() }
     }
 }
 
@@ -183,7 +188,16 @@ impl MountedDir {
         chown(fd, uid, gid)?;
         // A change of the owner clears these bits, except in directories.
         if bits & SET_IDS != 0 && FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
-            rustix::fs::chmod(by_path(fd), mode(stat.st_mode))?;
+            let mut bits = stat.st_mode;
+            // The file system lets this server set the bit for each group, and before Linux 6.0 the
+            // kernel does not look.
+            if inherits
+                && bits & SET_GROUP == SET_GROUP
+                && !ClientRights::of(client).may_keep_set_group(stat.st_gid)
+            {
+                bits &= !Mode::SGID.bits();
+            }
+            rustix::fs::chmod(by_path(fd), mode(bits))?;
         }
         Ok(())
     }
@@ -393,7 +407,7 @@ impl MountedDir {
         let stat = rustix::fs::fstat(&path)?;
         if name == ACCESS_LIST
             && stat.st_mode & Mode::SGID.bits() != 0
-            && !may_keep(request, stat.st_gid)
+            && !ClientRights::of(Client::of(request)).may_keep_set_group(stat.st_gid)
         {
             let mode = Mode::from_raw_mode(stat.st_mode) - Mode::SGID;
             rustix::fs::chmod(by_path(&path), mode)?;
@@ -419,18 +433,25 @@ impl MountedDir {
         sys::fsxattr(self.open_node(ino, OFlags::RDONLY)?)
     }
 
-    /// Changes the flags. The kernel has checked that the client may do so.
+    /// Changes the flags.
+    ///
+    /// # Errors
+    /// `PERM` if the client may not do this, or an error of the host.
     pub(super) fn set_flags(
         &self,
+        client: &ClientRights,
         ino: u64,
-        change: impl FnOnce(&OwnedFd) -> Result<(), Errno>,
+        new: &NewFlags,
     ) -> Result<(), Errno> {
         let (fd, handle) = (self.open_node(ino, OFlags::RDONLY)?, self.handle(ino)?);
+        if !client.may_set_flags(rustix::fs::fstat(&fd)?.st_uid, &fd, new)? {
+            return Err(Errno::PERM);
+        }
         let _lock = self.groups.changing(&handle);
         // An immutable file could not move back later: it moves back now, and stays.
         self.groups.note_write(&handle);
         self.groups.move_back(&handle)?;
-        change(&fd)
+        new.set(&fd)
     }
 
     /// The inode number of an entry for the kernel.
@@ -507,18 +528,4 @@ fn is_other(a: &OwnedFd, b: &OwnedFd) -> bool {
 fn chown(fd: &OwnedFd, uid: Option<u32>, gid: Option<u32>) -> Result<(), Errno> {
     let (uid, gid) = (uid.map(Uid::from_raw), gid.map(Gid::from_raw));
     rustix::fs::chownat(fd, "", uid, gid, AtFlags::EMPTY_PATH)
-}
-
-/// Whether a client that sets an access list may leave the set-group-ID bit of a file of this group
-/// (as Linux has it: a member of the group, or CAP_FSETID). The kernel asks the server to look.
-fn may_keep(request: &Request, group: u32) -> bool {
-    const CAP_FSETID: u64 = 1 << 4;
-    if request.uid() == 0 || request.gid() == group {
-        return true;
-    }
-    let path = format!("/proc/{}/status", request.pid());
-    let status = std::fs::read_to_string(path).unwrap_or_default();
-    let line = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or("");
-    let member = line("Groups:").split_whitespace().any(|g| g.parse() == Ok(group));
-    member || u64::from_str_radix(line("CapEff:").trim(), 16).is_ok_and(|c| c & CAP_FSETID != 0)
 }

@@ -302,6 +302,32 @@ pub(crate) fn decode_binding(bytes: &[u8]) -> Option<([u8; 16], Option<InodeHand
     Some((store.try_into().ok()?, InodeHandle::from_name(name)))
 }
 
+/// Reads from a file: fewer bytes than the buffer has only at the end of the file.
+///
+/// # Errors
+/// The error of the host, also after some bytes: the kernel takes a short read for the end of the
+/// file, and the client would get a file that is too short.
+pub(crate) fn read_at(file: impl AsFd, buffer: &mut [u8], offset: u64) -> Result<usize, Errno> {
+    read_whole(buffer, |rest, done| rustix::io::pread(&file, rest, offset + done as u64))
+}
+
+/// `read` reads into the rest of the buffer, behind the bytes that are done.
+fn read_whole(
+    buffer: &mut [u8],
+    mut read: impl FnMut(&mut [u8], usize) -> Result<usize, Errno>,
+) -> Result<usize, Errno> {
+    let mut done = 0;
+    while done < buffer.len() {
+        match read(&mut buffer[done..], done) {
+            Ok(0) => break,
+            Ok(n) => done += n,
+            Err(Errno::INTR) => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(done)
+}
+
 /// Writes to a file. Fewer bytes than given were written if an error came after them.
 ///
 /// # Errors

@@ -142,13 +142,23 @@ impl GroupedFiles {
     }
 
     /// Settles a file whose marker is found. False if the store must forget the file; `None` if its
-    /// inode is not found: the file stays unsettled.
+    /// inode is not found, or nobody may change it: the file stays unsettled.
     fn settle(&self, number: FileNumber) -> Result<Option<bool>, Errno> {
         let Some(entry) = self.group_store(|g| g.file(number).cloned()) else {
             return Ok(Some(false));
         };
         let handle = self.underlying.handle_named(&entry.name).ok_or(Errno::IO)?;
-        let Some(fd) = self.open_inode(&handle, OFlags::RDWR)? else { return Ok(None) };
+        let fd = match self.open_inode(&handle, OFlags::RDWR) {
+            Ok(Some(fd)) => fd,
+            Ok(None) => return Ok(None),
+            // One file that is immutable (`chattr +i`) or a program that runs must not keep all
+            // others from being used.
+            Err(e @ (Errno::PERM | Errno::TXTBSY)) => {
+                self.note_trouble(format!("a file that was moving at a crash is not settled: {e}"));
+                return Ok(None);
+            }
+            Err(e) => return Err(e),
+        };
         let stat = rustix::fs::fstat(&fd)?;
         if underlying::marker(&fd)? != MarkerFound::Marker(self.marker(number, &stat)) {
             return Ok(Some(false));

@@ -1,15 +1,19 @@
 //! Dropping entries whose inodes were removed before a crash, or without the mount. An unreadable
 //! inode looks like a removed one, so only a look at the whole directory tells the two apart.
 
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-use rustc_hash::FxHashSet;
-use rustix::fs::FileType;
+use rustc_hash::{FxHashMap, FxHashSet};
+use rustix::fs::{FileType, Stat};
+use rustix::io::Errno;
+use seekless_store::FileNumber;
 
 use super::GroupedFiles;
 use crate::check::walk;
 use crate::inode_handle::InodeHandle;
+use crate::underlying::{self, MarkerFound};
 
 /// Renames through the mount: a file that is renamed during a look at the directory may be missed.
 #[derive(Debug, Default)]
@@ -35,21 +39,22 @@ impl Renames {
 
 impl GroupedFiles {
     /// Drops the entries whose inodes were not found, if no name in the directory leads to one of
-    /// them. Every inode that has a name must be readable, and no file renamed meanwhile:
-    /// otherwise all entries stay.
+    /// them, and no marker in the directory names one of them. Every inode that has a name must be
+    /// readable, and no file renamed meanwhile: otherwise all entries stay.
     pub(crate) fn drop_removed(&self) {
         let missing = self.files_where(|_, file| file.is_missing());
-        let mut unnamed: FxHashSet<InodeHandle> = missing.iter().copied().collect();
         if missing.is_empty() {
             return;
         }
+        let number = |handle: &InodeHandle| self.peek(handle).map(|file| (file.number, *handle));
+        let mut search = Search {
+            groups: self,
+            numbers: missing.iter().filter_map(number).collect(),
+            unnamed: missing.iter().copied().collect(),
+            elsewhere: None,
+        };
         let before = self.renames.number();
-        let walked = walk(&self.underlying, &mut |_, fd, stat| {
-            if FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile {
-                unnamed.remove(&self.underlying.handle_of(fd.as_fd())?);
-            }
-            Ok(())
-        });
+        let walked = walk(&self.underlying, &mut |path, fd, stat| search.look(path, fd, stat));
         if let Err((path, e)) = walked {
             let path = self.underlying.path().join(path);
             self.note_trouble(format!(
@@ -61,12 +66,52 @@ impl GroupedFiles {
                 "files were renamed during the search for removed files: try again".to_owned(),
             );
         } else {
-            for handle in missing.iter().filter(|h| unnamed.contains(h)) {
+            search.note_elsewhere();
+            for handle in missing.iter().filter(|h| search.unnamed.contains(h)) {
                 let _lock = self.changing(handle);
                 if self.peek(handle).is_some_and(|file| file.is_missing()) {
                     self.forget(handle);
                 }
             }
+        }
+    }
+}
+
+/// A search for the names of files whose inodes were not found.
+struct Search<'a> {
+    groups: &'a GroupedFiles,
+    numbers: FxHashMap<FileNumber, InodeHandle>,
+    /// Files that nothing in the directory has named so far.
+    unnamed: FxHashSet<InodeHandle>,
+    /// A file whose marker names a file of the store with another inode.
+    elsewhere: Option<PathBuf>,
+}
+
+impl Search<'_> {
+    fn look(&mut self, path: &Path, fd: &OwnedFd, stat: &Stat) -> Result<(), Errno> {
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Ok(());
+        }
+        self.unnamed.remove(&self.groups.underlying.handle_of(fd.as_fd())?);
+        // The marker of another inode: a tool has given the file another inode number, as a shrink
+        // of the file system does, or has copied the marker. The store may have the only bytes.
+        if let MarkerFound::Marker(marker) = underlying::marker(fd)?
+            && marker.store == self.groups.uuid
+            && let Some(handle) = self.numbers.get(&marker.file)
+            && self.unnamed.remove(handle)
+        {
+            self.elsewhere = Some(path.to_owned());
+        }
+        Ok(())
+    }
+
+    fn note_elsewhere(&self) {
+        if let Some(path) = &self.elsewhere {
+            self.groups.note_trouble(format!(
+                "{}: its marker belongs to another inode, so the group store keeps the bytes; was the file copied, or its file system shrunk? `setfattr -x {} FILE` gives the bytes up",
+                self.groups.underlying.path().join(path).display(),
+                underlying::MARKER,
+            ));
         }
     }
 }

@@ -69,12 +69,10 @@ impl GroupedFiles {
 
     /// The marker was found.
     fn confirm(&self, handle: &InodeHandle, file: GroupedFile, stat: &Stat) -> Option<GroupedFile> {
-        let is_settled =
-            |g: &GroupStore| g.file(file.number).is_some_and(|f| f.state == FileState::Settled);
         let check = match stat.st_size {
             0 => MarkerCheck::Confirmed,
-            _ if self.group_store(is_settled) => MarkerCheck::Conflicting,
-            // The attach did not find the inode.
+            _ if self.is_settled(file.number) => MarkerCheck::Conflicting,
+            // The attach did not find the inode, or could not change it.
             _ => MarkerCheck::Unsure,
         };
         let now = {
@@ -87,14 +85,9 @@ impl GroupedFiles {
             *now
         };
         if check == MarkerCheck::Unsure {
-            self.note_unsure("its inode was not found at the mount");
+            self.note_unsure("it was moving at a crash, and the mount could not change it");
         } else if check == MarkerCheck::Conflicting {
-            self.note_trouble(format!(
-                "inode {} in {} was written without the mount; unmount first; then `setfattr -x {MARKER} FILE` keeps the written bytes, and `truncate -s 0 FILE` keeps the bytes in the group store",
-                stat.st_ino,
-                self.underlying.path().display(),
-                MARKER = underlying::MARKER,
-            ));
+            self.note_conflict(stat);
         }
         Some(now)
     }
@@ -124,6 +117,22 @@ impl GroupedFiles {
         if let Some(now) = all.get_mut(*handle).filter(|k| k.has_number(number)) {
             now.check = check;
         }
+    }
+
+    /// True if the inode of a file of the store was durably empty, and has no bytes of ours since.
+    pub(super) fn is_settled(&self, number: FileNumber) -> bool {
+        let state = |g: &GroupStore| g.file(number).map(|file| file.state);
+        self.group_store(state) == Some(FileState::Settled)
+    }
+
+    /// See [`MarkerCheck::Conflicting`].
+    pub(super) fn note_conflict(&self, inode: &Stat) {
+        self.note_trouble(format!(
+            "inode {} in {} was written without the mount; unmount first; then `setfattr -x {MARKER} FILE` keeps the written bytes, and `truncate -s 0 FILE` keeps the bytes in the group store",
+            inode.st_ino,
+            self.underlying.path().display(),
+            MARKER = underlying::MARKER,
+        ));
     }
 
     /// See [`MarkerCheck::Unsure`].

@@ -30,9 +30,41 @@ impl GroupedFiles {
     /// The same with an inode that is open for writing.
     pub(crate) fn move_into(&self, handle: &InodeHandle, inode: &OwnedFd) -> Result<(), Errno> {
         let Some(file) = self.lookup_clean(handle)? else { return Ok(()) };
+        let is_empty = self.is_settled(file.number);
+        if is_empty {
+            self.check_empty(handle, &file, inode)?;
+        }
         self.save_times(&file, inode)?;
         self.ask(Ask::Leave { files: vec![file.number] }).map_err(|f| errno(&f))?;
+        if is_empty {
+            self.check_empty(handle, &file, inode)?;
+        }
         self.write_to_inode(handle, &file, inode)
+    }
+
+    /// Checks that the inode of a file of the store, which was empty when the file settled there, is
+    /// still empty: a move home would overwrite the bytes of another program. Before a file settles,
+    /// and after a move that failed, there can be bytes of our own.
+    ///
+    /// # Errors
+    /// `IO` if another program has written to the inode.
+    fn check_empty(
+        &self,
+        handle: &InodeHandle,
+        file: &GroupedFile,
+        inode: impl AsFd,
+    ) -> Result<(), Errno> {
+        let stat = rustix::fs::fstat(inode)?;
+        if stat.st_size == 0 {
+            return Ok(());
+        }
+        self.set_check(handle, file.number, MarkerCheck::Conflicting);
+        self.note_conflict(&stat);
+        if !self.is_settled(file.number) {
+            // The next attach must take the bytes for those of another program, too.
+            let _ = self.ask(Ask::Settle { files: vec![file.number] });
+        }
+        Err(Errno::IO)
     }
 
     /// Saves the times of the inode in the entry: after a crash during a move they are restored
@@ -105,61 +137,71 @@ impl GroupedFiles {
     }
 
     fn move_together_back(&self, handles: &[InodeHandle]) -> usize {
-        let failed = |e: Errno| {
-            self.note_trouble(format!("a file could not be moved back to the directory: {e}"));
+        let failed = |handle: &InodeHandle, e: Errno| {
+            // A conflict has a message of its own.
+            if self.peek(handle).is_none_or(|file| file.check != MarkerCheck::Conflicting) {
+                self.note_trouble(format!("a file could not be moved back to the directory: {e}"));
+            }
         };
         let mut leaving = Vec::new();
         for handle in handles {
             match self.prepare_to_leave(handle) {
-                Ok(number) => leaving.extend(number.map(|n| (*handle, n))),
+                Ok(prepared) => leaving.extend(prepared.map(|file| (*handle, file))),
                 // The file stays.
                 Err(Errno::STALE) => {}
-                Err(e) => failed(e),
+                Err(e) => failed(handle, e),
             }
         }
-        let numbers = leaving.iter().map(|(_, number)| *number).collect();
+        let numbers = leaving.iter().map(|(_, (number, _))| *number).collect();
         // This fails if one of them was removed meanwhile; then each file moves on its own.
         let together = self.ask(Ask::Leave { files: numbers }).is_ok();
-        let moved = in_parallel(&leaving, |(handle, number)| {
-            self.move_prepared(handle, *number, together).unwrap_or_else(|e| {
-                failed(e);
+        let moved = in_parallel(&leaving, |(handle, file)| {
+            self.move_prepared(handle, *file, together).unwrap_or_else(|e| {
+                failed(handle, e);
                 false
             })
         });
         moved.iter().filter(|moved| **moved).count()
     }
 
-    /// Moves a file whose times are saved. `is_leaving`: its entry is leaving. False if the store
-    /// does not have the file any more.
+    /// Moves a file whose times are saved. `is_empty`: its inode has no bytes of ours. `is_leaving`:
+    /// its entry is leaving. False if the store does not have the file any more.
     pub(super) fn move_prepared(
         &self,
         handle: &InodeHandle,
-        number: FileNumber,
+        (number, is_empty): (FileNumber, bool),
         is_leaving: bool,
     ) -> Result<bool, Errno> {
         let _lock = self.changing(handle);
         let Some(file) = self.peek(handle).filter(|k| k.has_number(number)) else {
             return Ok(false);
         };
+        let inode = self.underlying.open_handle(handle, OFlags::RDWR)?;
+        if is_empty {
+            self.check_empty(handle, &file, &inode)?;
+        }
         // Bytes that a client has written since are only in memory. The inode must not have newer
         // bytes than the device of the store: after a crash they would look like bytes of another
         // program.
         if is_leaving && !self.group_store(|g| g.is_being_written(number)) {
-            let inode = self.underlying.open_handle(handle, OFlags::RDWR)?;
             self.write_to_inode(handle, &file, &inode)?;
         } else {
-            self.move_back(handle)?;
+            self.move_into(handle, &inode)?;
         }
         Ok(true)
     }
 
-    /// The number of a file that is about to leave, its times saved; `None` if the store does not
-    /// have the file.
-    fn prepare_to_leave(&self, handle: &InodeHandle) -> Result<Option<FileNumber>, Errno> {
+    /// The number of a file that is about to leave, its times saved, and whether its inode is empty;
+    /// `None` if the store does not have the file.
+    fn prepare_to_leave(&self, handle: &InodeHandle) -> Result<Option<(FileNumber, bool)>, Errno> {
         let _lock = self.changing(handle);
         let Some(file) = self.lookup_clean(handle)? else { return Ok(None) };
         let inode = self.open_inode(handle, OFlags::PATH)?.ok_or(Errno::STALE)?;
+        let is_empty = self.is_settled(file.number);
+        if is_empty {
+            self.check_empty(handle, &file, &inode)?;
+        }
         self.save_times(&file, inode)?;
-        Ok(Some(file.number))
+        Ok(Some((file.number, is_empty)))
     }
 }

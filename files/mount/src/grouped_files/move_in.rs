@@ -4,11 +4,13 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use rustc_hash::FxHashSet;
 use rustix::fs::{FileType, OFlags, Stat};
 use rustix::io::Errno;
-use seekless_host::sys::{Others, lease};
+use rustix::time::{ClockId, clock_gettime};
+use seekless_host::sys::{Others, lease, leased};
 use seekless_store::{Arrival, Ask, FILE_BYTES_MAX, Fault, FileNumber, Member, Reply};
 
 use super::{GroupedFile, GroupedFiles, MarkerCheck, attributes, held, in_parallel};
@@ -35,7 +37,20 @@ struct PlannedGroup {
 /// A newcomer with a durable marker.
 type Marked<'a> = (&'a MovingFile, FileNumber, Stat);
 
-/// Size and modification time: every write changes one of them.
+/// Waits until the next write to a file changes its modification time. Times have the steps of the
+/// kernel's clock; inodes of 128 bytes have whole seconds.
+fn wait_for_another_time(file: &Stat) {
+    let is_now = || {
+        let now = clock_gettime(ClockId::RealtimeCoarse);
+        let rest = file.st_mtime_nsec as i64;
+        file.st_mtime == now.tv_sec && (rest == now.tv_nsec || rest == 0)
+    };
+    while is_now() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Size and modification time: every write after [`wait_for_another_time`] changes one of them.
 fn written(stat: &Stat) -> (i64, i64, i64) {
     (stat.st_size, stat.st_mtime, stat.st_mtime_nsec as i64)
 }
@@ -142,6 +157,7 @@ impl GroupedFiles {
         let file = File::from(self.underlying.open_handle(handle, flags).ok()?);
         // Writes through a memory mapping leave no trace: a mapped file must not move.
         lease(&file, Others::Any).ok()?;
+        wait_for_another_time(&rustix::fs::fstat(&file).ok()?);
         let stat = rustix::fs::fstat(&file).ok()?;
         let small = (1..=i64::from(FILE_BYTES_MAX)).contains(&stat.st_size);
         let regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
@@ -165,16 +181,16 @@ impl GroupedFiles {
         locks.sort_unstable();
         locks.dedup();
         let guards: Vec<_> = locks.iter().map(|&i| held(self.locks[i].write())).collect();
-        let (marked, unwanted) = self.mark_all(coming, busy);
-        let emptied = self.empty_inodes(&marked);
+        let (marked, mut unwanted) = self.mark_all(coming, busy);
+        let (came, emptied) = self.take_over(&marked, &mut unwanted);
         drop(guards);
         self.settle_emptied(&emptied);
-        self.counts.came.fetch_add(marked.len() as u64, Relaxed);
+        self.counts.came.fetch_add(came.len() as u64, Relaxed);
         self.counts.given_up.fetch_add(unwanted.len() as u64, Relaxed);
         for number in unwanted {
             let _ = self.ask(Ask::Remove { file: number });
         }
-        marked.iter().map(|(c, ..)| c.handle).collect()
+        came
     }
 
     /// Sets the markers durably. Returns the marked files, and the entries of the others.
@@ -193,20 +209,52 @@ impl GroupedFiles {
         }
         let durable = in_parallel(&marked, |(c, ..)| self.underlying.sync_file(&c.file).is_ok());
         let mut durable = durable.into_iter();
-        marked.retain(|(c, number, now)| {
+        marked.retain(|(c, number, _)| {
             let synced = durable.next() == Some(true);
             if !synced {
                 held(self.owed_errors.lock()).insert(c.handle);
+                if self.unmark(c, *number) {
+                    unwanted.insert(*number);
+                }
             }
-            // Another program may have written to the file, or opened it, during the syncs.
-            let same = rustix::fs::fstat(&c.file).is_ok_and(|s| written(&s) == written(now));
-            let comes = synced && same && lease(&c.file, Others::Any).is_ok();
-            if !comes && self.unmark(c, *number) {
-                unwanted.insert(*number);
-            }
-            comes
+            synced
         });
         (marked, unwanted)
+    }
+
+    /// Makes files of the store of newcomers with durable markers. Those that another program has
+    /// written to or opened during the syncs stay in the directory: their entries are unwanted.
+    /// Returns the files that came, and those of them whose inodes were truncated.
+    fn take_over<'a>(
+        &self,
+        marked: &[Marked<'a>],
+        unwanted: &mut FxHashSet<FileNumber>,
+    ) -> (FxHashSet<InodeHandle>, Vec<(&'a MovingFile, FileNumber)>) {
+        let (mut came, mut emptied) = (FxHashSet::default(), Vec::new());
+        for &(c, number, ref now) in marked {
+            // Between the last look and the truncation nobody writes to the file.
+            match leased(&c.file, Others::Any, || self.empty_inode(c, number, now)) {
+                Ok(Some(is_empty)) => {
+                    came.insert(c.handle);
+                    emptied.extend(is_empty.then_some((c, number)));
+                }
+                _ if self.unmark(c, number) => drop(unwanted.insert(number)),
+                _ => {}
+            }
+        }
+        (came, emptied)
+    }
+
+    /// Lists a marked file as a file of the store, and truncates its inode. False if the truncation
+    /// failed; `None` if the file has changed and was not listed.
+    fn empty_inode(&self, c: &MovingFile, number: FileNumber, now: &Stat) -> Option<bool> {
+        let same = rustix::fs::fstat(&c.file).is_ok_and(|s| written(&s) == written(now));
+        if !same {
+            return None;
+        }
+        let (size, check) = (now.st_size as u32, MarkerCheck::Confirmed);
+        self.insert(c.handle, GroupedFile { number, size, check, cached: false });
+        Some(self.underlying.truncate(&c.file, &underlying::times(now)).is_ok())
     }
 
     /// A newcomer with a marker stays in the directory. False if the removal of the marker may not
@@ -239,21 +287,6 @@ impl GroupedFiles {
         Ok(now)
     }
 
-    /// Lists the marked files as files of the store, and truncates their inodes. Returns those that
-    /// were truncated.
-    fn empty_inodes<'a>(&self, marked: &[Marked<'a>]) -> Vec<(&'a MovingFile, FileNumber)> {
-        let mut emptied = Vec::new();
-        for (c, number, now) in marked {
-            let size = now.st_size as u32;
-            let check = MarkerCheck::Confirmed;
-            self.insert(c.handle, GroupedFile { number: *number, size, check, cached: false });
-            if self.underlying.truncate(&c.file, &underlying::times(now)).is_ok() {
-                emptied.push((*c, *number));
-            }
-        }
-        emptied
-    }
-
     /// Settles the files whose inodes are durably empty: bytes in the inode of a settled file were
     /// written by another program.
     fn settle_emptied(&self, emptied: &[(&MovingFile, FileNumber)]) {
@@ -263,5 +296,35 @@ impl GroupedFiles {
         if !settled.is_empty() {
             let _ = self.ask(Ask::Settle { files: settled });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::fs::{Timespec, Timestamps};
+
+    use super::*;
+
+    /// Otherwise a program could write once more in the same step of the clock, after the read.
+    #[test]
+    fn a_file_that_was_just_written_is_read_in_the_next_step_of_the_clock() {
+        let file = tempfile::tempfile().unwrap();
+        let modified = |time: Timespec| {
+            let times = Timestamps { last_access: time, last_modification: time };
+            rustix::fs::futimens(&file, &times).unwrap();
+            rustix::fs::fstat(&file).unwrap()
+        };
+        let now = || {
+            let time = clock_gettime(ClockId::RealtimeCoarse);
+            (time.tv_sec, time.tv_nsec)
+        };
+        let (tv_sec, tv_nsec) = now();
+        wait_for_another_time(&modified(Timespec { tv_sec, tv_nsec }));
+        assert_ne!(now(), (tv_sec, tv_nsec));
+        let (tv_sec, _) = now();
+        wait_for_another_time(&modified(Timespec { tv_sec, tv_nsec: 0 }));
+        assert!(now().0 > tv_sec, "a time in whole seconds");
+        // Such a wait would not end.
+        wait_for_another_time(&modified(Timespec { tv_sec: tv_sec + 1_000_000, tv_nsec: 0 }));
     }
 }

@@ -3,6 +3,7 @@
 //! note the steps. A model says which unsynced changes of an inode a power cut may keep.
 
 mod cut_device;
+mod flags;
 mod moving;
 mod new_names;
 mod power_cut;
@@ -163,7 +164,11 @@ impl TestDir {
 
     /// Files 0 to 3 and an empty store. `None`, with a message, if the host cannot do this.
     fn new() -> Option<Self> {
-        let temp = tempfile::tempdir().unwrap();
+        Self::new_in(tempfile::tempdir().unwrap())
+    }
+
+    /// The same, in this folder.
+    fn new_in(temp: TempDir) -> Option<Self> {
         let may = Mutex::new(vec![content(1)]);
         let (cuts_store, unreadable) = (false, FxHashSet::default());
         let _no_starts = held(STARTS.read());

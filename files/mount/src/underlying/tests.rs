@@ -17,6 +17,32 @@ fn a_marker_is_read_back_and_other_bytes_are_refused() {
     assert_eq!(Marker::decode(&[0; MARKER_BYTES + 1]), None);
 }
 
+/// The kernel takes a short read for the end of a file.
+#[test]
+fn a_read_that_fails_behind_some_bytes_is_no_short_read() {
+    let file = |end: usize, error: Option<Errno>| {
+        let mut interrupted = false;
+        move |rest: &mut [u8], done: usize| {
+            interrupted = !interrupted;
+            match error {
+                _ if interrupted => Err(Errno::INTR),
+                Some(e) if done == end => Err(e),
+                _ => {
+                    let len = rest.len().min(end - done).min(3);
+                    rest[..len].fill(7);
+                    Ok(len)
+                }
+            }
+        }
+    };
+    let mut buffer = [0; 10];
+    assert_eq!(read_whole(&mut buffer, file(8, Some(Errno::IO))), Err(Errno::IO));
+    assert_eq!(read_whole(&mut buffer, file(0, Some(Errno::IO))), Err(Errno::IO));
+    assert_eq!(read_whole(&mut buffer, file(8, None)), Ok(8), "the end of the file");
+    assert_eq!(read_whole(&mut buffer, file(20, Some(Errno::IO))), Ok(10));
+    assert_eq!(buffer, [7; 10]);
+}
+
 /// A file system in memory, and an ext4 on a file in it.
 pub(crate) struct Disk {
     ram: PathBuf,

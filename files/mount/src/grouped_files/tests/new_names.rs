@@ -4,15 +4,15 @@ use std::ffi::OsStr;
 use std::os::unix::fs::MetadataExt as _;
 use std::time::Duration;
 
-use rustix::fs::{AtFlags, CWD, Timespec, Timestamps};
+use rustix::fs::{AtFlags, CWD, Gid, Mode, Timespec, Timestamps};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::*;
 use crate::mounted_dir::ROOT;
 use crate::name_requests::{Client, NewInode, find_replaced};
 
-const SERVER: Client = Client { uid: 0, gid: 0 };
-const USER: Client = Client { uid: 65_533, gid: 65_533 };
+const SERVER: Client = Client { uid: 0, gid: 0, pid: 0 };
+const USER: Client = Client { uid: 65_533, gid: 65_533, pid: 0 };
 
 /// Waits until a new inode has a later birth time than all inodes of now. A time of an inode may be
 /// ahead of this clock, by less than one step.
@@ -64,6 +64,26 @@ fn an_inode_in_the_place_of_a_new_one_keeps_its_owner() {
         if kind != "file" {
             assert_eq!(made.map(|_| ()), Err(Errno::STALE), "{kind}");
         }
+    }
+}
+
+/// The server may set the bit for each group, a client only for its own groups.
+#[test]
+fn a_client_makes_no_set_group_program_for_a_group_of_others() {
+    let Some(mut dir) = TestDir::new() else { return };
+    let others = 65_531;
+    rustix::fs::chown(dir.dir(), None, Some(Gid::from_raw(others))).unwrap();
+    rustix::fs::chmod(dir.dir(), Mode::from_raw_mode(0o2777)).unwrap();
+    dir.attach();
+    let member = Client { gid: others, ..USER };
+    for (name, client, bits, kept) in [
+        ("by a member", member, 0o2755, 0o2755),
+        ("by another", USER, 0o2755, 0o755),
+        ("no program", USER, 0o2744, 0o2744),
+    ] {
+        let new = NewInode::Node { mode: libc::S_IFREG | bits, umask: 0, device: 0 };
+        let made = dir.mounted().make(client, ROOT, OsStr::new(name), new).unwrap().0;
+        assert_eq!((made.gid, made.perm), (others, kept), "{name}");
     }
 }
 

@@ -93,7 +93,7 @@ fn a_write_before_the_move_of_a_leaving_file_is_not_taken_for_one_by_another_pro
         groups.ask(Ask::Leave { files: vec![number] }).unwrap();
         dir.write(fh, 4_500, b"longer, without a sync").unwrap();
         groups.underlying.steps.left.store(stop, SeqCst);
-        let moved = groups.move_prepared(&handle, number, true);
+        let moved = groups.move_prepared(&handle, (number, true), true);
         assert!(stop < 11 || moved == Ok(true), "{moved:?}");
         dir.attach();
         dir.check_twice(&format!("stopped after {stop} steps"));

@@ -1,5 +1,7 @@
 //! Inodes that the disk cannot read for a while: for the kernel they look like removed ones.
 
+use rustix::fs::Mode;
+
 use super::*;
 
 /// Groups are formed; the store has them, and they are settled if `settled`.
@@ -90,6 +92,49 @@ fn entries_of_removed_files_are_dropped_where_all_files_move_back_and_no_others(
         dir.check_twice("one of them removed");
         assert_eq!(dir.mounted().shuffler.move_all_back(dir.groups()), 0);
     }
+}
+
+/// A shrink of a file system gives files other inode numbers: their handles are stale, and their
+/// markers are those of other inodes. The store has the only bytes.
+#[test]
+fn an_entry_that_a_marker_of_another_inode_names_is_not_dropped() {
+    let Some(mut dir) = formed(true) else { return };
+    dir.mounted = None;
+    let old = dir.handle(1);
+    let mut marker = [0; 64];
+    let len = rustix::fs::getxattr(dir.path(1), underlying::MARKER, &mut marker[..]).unwrap();
+    fs::remove_file(dir.path(1)).unwrap();
+    let (other, flags) = (dir.path(9), rustix::fs::XattrFlags::empty());
+    fs::write(&other, "").unwrap();
+    rustix::fs::setxattr(&other, underlying::MARKER, &marker[..len], flags).unwrap();
+    let groups = dir.attach();
+    assert_eq!(groups.move_all_back(&[old]), 0);
+    groups.drop_removed();
+    assert_eq!(groups.peek(&old).map(|file| file.size), Some(content(1).len() as u32));
+    let trouble = groups.trouble();
+    assert!(trouble.as_ref().is_some_and(|t| t.contains("another inode")), "{trouble:?}");
+    rustix::fs::removexattr(&other, underlying::MARKER).unwrap();
+    groups.drop_removed();
+    assert!(groups.peek(&old).is_none());
+}
+
+/// A user can make a path that is longer than the kernel takes.
+#[test]
+fn entries_of_removed_files_are_dropped_beside_a_tree_that_is_deeper_than_the_longest_path() {
+    let Some(mut dir) = formed(true) else { return };
+    dir.mounted = None;
+    let removed = dir.handle(1);
+    fs::remove_file(dir.path(1)).unwrap();
+    let name = "d".repeat(255);
+    let mut at = OwnedFd::from(File::open(dir.dir()).unwrap());
+    for _ in 0..20 {
+        rustix::fs::mkdirat(&at, &name, Mode::RWXU).unwrap();
+        at = rustix::fs::openat(&at, &name, OFlags::PATH, Mode::empty()).unwrap();
+    }
+    let groups = dir.attach();
+    assert_eq!(groups.move_all_back(&[removed]), 0);
+    groups.drop_removed();
+    assert!(groups.peek(&removed).is_none(), "{:?}", groups.trouble());
 }
 
 /// A kill interrupted the move home: the part of the file in its inode must not be taken for bytes

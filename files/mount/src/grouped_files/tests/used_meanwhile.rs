@@ -2,6 +2,8 @@
 
 use std::os::unix::fs::FileExt as _;
 
+use rustix::fs::Mode;
+
 use super::*;
 
 type Use = fn(&TestDir, &GroupedFiles);
@@ -98,6 +100,66 @@ fn bytes_that_another_program_writes_while_the_marker_is_synced_are_kept() {
     assert!(groups.peek(&wanted[0][0]).is_none());
     let all = [content(1), b"by another".to_vec()].concat();
     assert_eq!(fs::read(dir.path(1)).unwrap(), all);
+}
+
+/// Otherwise the truncation could remove bytes that the program has just written.
+#[test]
+fn a_program_that_opens_a_file_waits_while_its_inode_is_truncated() {
+    let Some(mut dir) = TestDir::new() else { return };
+    let wanted = [dir.handles(&[1])];
+    dir.attach();
+    let (groups, path) = (dir.groups(), dir.path(1));
+    let mut opened = Vec::new();
+    let look = |step: InodeStep, _: InodeHandle| {
+        if step == InodeStep::Truncated {
+            let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
+            opened.push(rustix::fs::open(&path, flags, Mode::empty()).map(|_| ()));
+        }
+    };
+    let came = watched(groups, look, || groups.form_groups(&wanted, NOT_BUSY));
+    assert_eq!((came, opened), (vec![Ok(1)], vec![Err(Errno::AGAIN)]));
+    dir.check_twice("at the end");
+}
+
+/// Another program writes to the inode of a file of the store, without the mount: before a move
+/// home, or while the entry is leaving.
+#[test]
+fn a_move_home_overwrites_no_bytes_of_another_program() {
+    type Home = fn(&TestDir, &GroupedFiles) -> Result<usize, Errno>;
+    let write: fn(&TestDir) = |p| fs::write(p.path(1), b"by another").unwrap();
+    let homes: [(bool, Home); 3] = [
+        (true, |p, g| g.move_back(&p.handle(1)).map(|()| 1)),
+        (true, |p, g| Ok(g.move_all_back(&p.handles(&[1])))),
+        (false, |p, g| {
+            let number = g.peek(&p.handle(1)).unwrap().number;
+            g.ask(Ask::Leave { files: vec![number] }).unwrap();
+            fs::write(p.path(1), b"by another").unwrap();
+            g.move_prepared(&p.handle(1), (number, true), true).map(usize::from)
+        }),
+    ];
+    for (n, (before, home)) in homes.into_iter().enumerate() {
+        let Some(mut dir) = prepared(&ACTIONS[1]) else { return };
+        dir.groups().ask(Ask::Sync { file: None }).unwrap();
+        if before {
+            write(&dir);
+        }
+        let moved = home(&dir, dir.groups());
+        assert!([Ok(0), Err(Errno::IO)].contains(&moved), "{n}: {moved:?}");
+        for when in ["now", "after the next attach"] {
+            let refused = dir.groups().lookup_clean(&dir.handle(1)).map(|_| ());
+            assert_eq!(refused, Err(Errno::IO), "{n}, {when}");
+            let trouble = dir.groups().trouble().unwrap();
+            assert!(trouble.contains("without the mount"), "{n}, {when}: {trouble}");
+            assert_eq!(fs::read(dir.path(1)).unwrap(), b"by another", "{n}, {when}");
+            dir.groups().ask(Ask::Sync { file: None }).unwrap();
+            dir.attach();
+        }
+        // The owner decides for the bytes in the store.
+        dir.mounted = None;
+        fs::write(dir.path(1), b"").unwrap();
+        dir.attach();
+        dir.check_twice("after the decision");
+    }
 }
 
 /// Another name may be outside the directory, where an emptied inode would look like an empty file.

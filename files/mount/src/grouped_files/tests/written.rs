@@ -4,6 +4,7 @@ use std::os::unix::fs::MetadataExt as _;
 
 use super::*;
 use crate::grouped_files::write_in_store::REWRITES_MAX;
+use crate::underlying::tests::Disk;
 
 impl TestDir {
     /// Files 0 to 2 in two groups.
@@ -164,6 +165,23 @@ fn no_write_is_accepted_after_a_move_that_left_the_file_in_both_places() {
         dir.attach();
         dir.check_twice(&format!("{failures} failed from step {fail} on"));
     }
+}
+
+/// The kernel takes a short write of pages of its cache for a whole one, and forgets them.
+#[test]
+fn pages_of_a_mapping_for_which_there_is_no_space_are_an_error() {
+    let Some(disk) = Disk::new("mapped") else { return };
+    let Some(mut dir) = TestDir::new_in(TempDir::new_in(&disk.ext4).unwrap()) else { return };
+    dir.attach();
+    let fh = dir.open(3, OFlags::RDWR);
+    let (all, small) = (vec![1u8; 20 << 20], content(3));
+    assert_eq!(dir.mounted().write_pages(fh, 0, &small), Ok(small.len() as u32));
+    assert_eq!(dir.mounted().write_pages(fh, 0, &all), Err(Errno::NOSPC));
+    let written = dir.path(3).metadata().unwrap().size() as usize;
+    assert!(written > small.len() && written < all.len(), "a part of {written} bytes");
+    // A client that writes by itself sees the number of bytes.
+    let short = dir.mounted().write(fh, 0, &all).unwrap() as usize;
+    assert!(0 < short && short < all.len(), "{short} bytes");
 }
 
 #[test]
