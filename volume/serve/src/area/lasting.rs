@@ -16,7 +16,7 @@ use super::{
     HEAD, MAGIC, NO_ROOM, failed, first_page, guarded_by, part, part_apart, refused, whole,
 };
 use crate::backend::files::Disk;
-use crate::backend::guard::{self, GuardError, Standing};
+use crate::backend::guard::{self, GuardError, GuardFault, Standing};
 use crate::backend::home::Home;
 use crate::backend::identity;
 use crate::backend::region::Region;
@@ -103,6 +103,17 @@ pub struct Lasting {
     pub(crate) note: Option<String>,
     /// Why the host's memory may have other bytes of the area than the device.
     unflushed: Option<ServeError>,
+}
+
+/// What a repair has done.
+#[derive(Debug)]
+pub struct Repaired {
+    /// The end of the area's repair.
+    pub area: Repair,
+    /// The fault of the guard; `None`: no fault.
+    pub guard: Option<GuardFault>,
+    /// Why the guard was not repaired although the area was.
+    pub error: Option<ServeError>,
 }
 
 impl Store {
@@ -216,7 +227,11 @@ impl Lasting {
         if keys.1.0 >= guard::HOME_MIN {
             let region = region_beside(&place, path, &area, keys)?;
             standing = region.look(&home);
-            named_generation = region.named_generation(&home).unwrap_or(0);
+            match region.named_generation(&home) {
+                Ok(named) => named_generation = named,
+                // Without this name an older copy of the area could pass for the newest one.
+                Err(e) => standing = Err(e),
+            }
             if !matches!(standing, Ok(Standing::Nowhere)) {
                 home = home.with_guard(region);
             }
@@ -286,22 +301,22 @@ impl Lasting {
         Ok(())
     }
 
-    /// Repairs the area, and a guard that [`Self::is_guarded`] refuses. Returns the fault of the
-    /// guard, and whether its repair gives up bytes that a program wrote to the disk without its
-    /// area; `None`: no fault. Without `lose`, a repair that gives up any bytes writes nothing.
+    /// Repairs the area, and then a guard that [`Self::is_guarded`] refuses. Without `lose`, a
+    /// repair that gives up any bytes writes nothing.
     ///
     /// # Errors
     /// As [`seekless_engine::repair`]; the area is an older copy, the disk is another one, or its
-    /// guard cannot be repaired.
-    pub fn repair(&mut self, lose: bool) -> Result<(Repair, Option<(String, bool)>), ServeError> {
+    /// guard cannot be repaired. Nothing was changed then, except that copies of the superblock may
+    /// stand in their places again.
+    pub fn repair(&mut self, lose: bool) -> Result<Repaired, ServeError> {
         // A repair advances the area's generation: an older copy would pass for the newest one.
         // Without the guard nobody knows.
         if let Err(GuardError::Device(e)) = &self.guard {
             return Err(refused(&self.backing, e.to_string()));
         }
         self.ensure_newest()?;
-        let guard = self.repair_guard(false)?;
-        let loses = guard.as_ref().is_some_and(|(_, loses)| *loses);
+        let guard = self.guard_fault()?;
+        let loses = guard.as_ref().is_some_and(|fault| fault.loses);
         let outdated = matches!(self.guard, Err(GuardError::Wrong { outdated: true, .. }));
         let area = if loses && outdated {
             // Before the guard stands again: a guard proves that nobody else wrote home.
@@ -312,27 +327,36 @@ impl Lasting {
             repair(&mut self.area, lose)
         };
         let area = area.map_err(failed(&self.place))?;
-        if loses && lose {
-            // The guard names the repaired area: each copy from before is an older one.
-            let repaired = read_superblock(&mut self.area, Lba(0));
-            self.superblock = repaired.map_err(|e| failed(&self.place)(e.into()))?.superblock;
-            self.repair_guard(true)?;
-        }
-        Ok((area, guard))
+        let goes_on = guard.is_some() && matches!(area, Repair::Done(_));
+        let error = if goes_on { self.repair_guard(lose).err() } else { None };
+        Ok(Repaired { area, guard, error })
     }
 
-    /// Without `lose`, a repair of the guard that gives up bytes writes nothing.
-    fn repair_guard(&mut self, lose: bool) -> Result<Option<(String, bool)>, ServeError> {
-        let wrong = |e: GuardError| match e {
-            GuardError::Device(e) => failed(&self.place)(e.into()),
-            GuardError::Wrong { why, .. } => refused(&self.backing, why),
-        };
+    /// The fault of the guard, if there is one that a repair can end; writes nothing.
+    fn guard_fault(&self) -> Result<Option<GuardFault>, ServeError> {
         match (self.home.guard(), &self.guard) {
             (Some(region), Err(_)) => {
                 self.is_home(false)?;
-                region.repair(&self.home, self.superblock.generation, lose).map_err(wrong)
+                region.fault(&self.home).map_err(|e| self.guard_failed(e))
             }
             _ => Ok(None),
+        }
+    }
+
+    /// Repairs the guard of a repaired area. Guard pages that are written name its generation: then
+    /// each copy from before is an older one.
+    fn repair_guard(&mut self, lose: bool) -> Result<(), ServeError> {
+        let repaired = read_superblock(&mut self.area, Lba(0));
+        self.superblock = repaired.map_err(|e| failed(&self.place)(e.into()))?.superblock;
+        let Some(region) = self.home.guard() else { return Ok(()) };
+        let repaired = region.repair(&self.home, self.superblock.generation, lose);
+        repaired.map(drop).map_err(|e| self.guard_failed(e))
+    }
+
+    fn guard_failed(&self, error: GuardError) -> ServeError {
+        match error {
+            GuardError::Device(e) => failed(&self.place)(e.into()),
+            GuardError::Wrong { why, .. } => refused(&self.backing, why),
         }
     }
 
@@ -542,47 +566,4 @@ fn superblock_inside(
 }
 
 #[cfg(test)]
-mod tests {
-    use seekless_block::Bytes;
-    use seekless_engine::Mode;
-
-    use super::*;
-    use crate::area::{AreaPlacement, MakeOptions, Share, make};
-
-    /// Linux reports an error of write-back once to each open file description: what shares one could
-    /// take the report of another.
-    #[test]
-    fn home_area_and_guard_region_have_open_files_of_their_own() {
-        let dir = std::env::temp_dir().join(format!("seekless-files-{}", std::process::id()));
-        std::fs::create_dir(&dir).unwrap();
-        for (name, inside) in [("inside", true), ("beside", false)] {
-            let (backing, area) = (dir.join(name), dir.join("area"));
-            std::fs::File::create(&backing).unwrap().set_len(64 << 20).unwrap();
-            let at =
-                if inside { AreaPlacement::Middle } else { AreaPlacement::Beside(area.clone()) };
-            let options = MakeOptions {
-                size: Some(Share::Bytes(Bytes(16 << 20))),
-                write_buffer_percent: 50,
-                mode: Mode::WriteBack,
-                ..MakeOptions::new(at)
-            };
-            make(&backing, &options).unwrap();
-            let lasting = open(&backing, (!inside).then_some(&*area), true).unwrap();
-            // Their device reports its errors once to all of them.
-            let (of_home, of_area) = (lasting.home.flushes(), lasting.area.flushes());
-            assert!(of_area.is_beside(of_home), "{name}");
-            assert!(lasting.home.guard().is_none_or(|region| region.flushes().is_beside(of_area)));
-            let region = lasting.home.guard().map(Region::handle);
-            let files = [lasting.home.file(), lasting.area.file(), region];
-            let mut seen = Vec::new();
-            for file in files.into_iter().flatten() {
-                let flags = rustix::fs::fcntl_getfl(file).unwrap();
-                assert!(!flags.contains(rustix::fs::OFlags::NONBLOCK), "{name}: shared");
-                rustix::fs::fcntl_setfl(file, flags | rustix::fs::OFlags::NONBLOCK).unwrap();
-                seen.push(file);
-            }
-            assert_eq!(seen.len(), if inside { 2 } else { 3 });
-        }
-        std::fs::remove_dir_all(&dir).unwrap();
-    }
-}
+mod tests;
