@@ -184,8 +184,7 @@ fn home_area_and_guard_region_have_open_files_of_their_own() {
     for (name, inside) in [("inside", true), ("beside", false)] {
         let (backing, area) = (dir.join(name), dir.join("area"));
         std::fs::File::create(&backing).unwrap().set_len(64 << 20).unwrap();
-        let at =
-            if inside { AreaPlacement::Middle } else { AreaPlacement::Beside(area.clone()) };
+        let at = if inside { AreaPlacement::Middle } else { AreaPlacement::Beside(area.clone()) };
         let options = MakeOptions {
             size: Some(Share::Bytes(Bytes(16 << 20))),
             write_buffer_percent: 50,
