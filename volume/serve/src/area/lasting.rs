@@ -289,7 +289,7 @@ impl Lasting {
     }
 
     /// Refuses an older copy of the area; also where another program wrote over the guard, but not
-    /// over its first page.
+    /// over its first sector.
     ///
     /// # Errors
     /// If the guard on home names a later generation than the area has.

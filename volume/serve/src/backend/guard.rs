@@ -242,11 +242,16 @@ impl Guard<'_> {
         Ok(of_page(&page))
     }
 
-    /// The generation of the area that the guard on home names; 0 for none.
+    /// The generation of the area that the guard on home names; 0 for none. A file system has its
+    /// superblock behind the first sector: a program that wrote there leaves the name.
     pub(crate) fn named_generation(&mut self) -> Result<u64, DeviceError> {
-        let uuid = self.uuid;
-        let page = self.first()?.filter(|page| page.uuid == uuid);
-        Ok(page.map_or(0, |page| page.area_generation))
+        if self.home.capacity().0 < EDGE {
+            return Ok(0);
+        }
+        let mut sector = [0; SECTOR];
+        self.home.read(Extent::new(0, 1), &mut sector)?;
+        let named = GuardPage::named_in(&sector).filter(|(uuid, _)| *uuid == self.uuid);
+        Ok(named.map_or(0, |(_, generation)| generation))
     }
 
     /// The guard names the area's generation from now on. Only the first sector changes.

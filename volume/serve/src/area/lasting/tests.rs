@@ -73,16 +73,23 @@ fn is_older(error: &ServeError) -> bool {
     matches!(error, ServeError::Area { source, .. } if matches!(**source, AttachError::Older { .. }))
 }
 
-/// Another program wrote over the guard, but not over its first page, which names the area's
+/// Another program wrote over the guard, but not over its first sector, which names the area's
 /// generation. A rescue reads what [`Lasting::examine`] finds.
 #[test]
 fn an_older_copy_is_refused_although_its_guard_is_refused_for_another_reason() {
+    // The superblock of an ext4, and another page of the guard.
+    for at in [1024, 8192] {
+        refuses_an_older_copy(at);
+    }
+}
+
+fn refuses_an_older_copy(written_at: u64) {
     let pair = Pair::new("older");
     pair.attach();
     let older = fs::read(&pair.area).unwrap();
     pair.attach();
     let newest = fs::read(&pair.area).unwrap();
-    pair.write_to_disk(8192);
+    pair.write_to_disk(written_at);
     fs::write(&pair.area, &older).unwrap();
     let before = pair.bytes();
     let mut lasting = pair.open(false);

@@ -120,3 +120,24 @@ fn a_move_that_was_cut_short_does_not_hide_the_guard_of_a_newer_area() {
         unmended(&mut half);
     }
 }
+
+/// A repair of a file system writes its superblock behind the first sector.
+#[test]
+fn the_first_sector_of_a_guard_is_enough_to_tell_an_older_copy() {
+    let mut world = up(&mut Dice::new(41));
+    let named = |world: &mut World| world.with(u64::MAX, |g| g.named_generation()).unwrap();
+    for sector in 1..PAGE_BYTES / SECTOR_BYTES {
+        world.home.flushed.insert(sector, [0xEF; SECTOR].into());
+    }
+    assert_eq!(named(&mut world), GENERATION);
+    // Each byte of it counts, those without a meaning too.
+    for at in (0..SECTOR).step_by(5) {
+        let mut rotten = world.clone();
+        rot(&mut rotten.home, 0, at);
+        assert_eq!(named(&mut rotten), 0, "{at}");
+    }
+    // The guard of another area.
+    let other = GuardPage::all(AreaId([1; 16]), 1, Label::new("/other"), GENERATION);
+    world.home.flushed.insert(0, Rc::from(&other[..SECTOR]));
+    assert_eq!(named(&mut world), 0);
+}
