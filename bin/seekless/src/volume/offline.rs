@@ -105,7 +105,7 @@ pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<()> {
     if found != home {
         let _ = writeln!(
             text,
-            "harmless: made for a device of {found}, and this one has {home}; run `seekless volume resize`"
+            "not to be attached: made for a device of {found}, and this one has {home}; restore the former size, or run `seekless volume resize`"
         );
     }
     if let Err(why) = lasting.is_guarded() {
@@ -141,7 +141,7 @@ pub(crate) fn repair(args: &RepairArgs) -> anyhow::Result<()> {
     if !text.is_empty() {
         output::print(&text)?;
     }
-    let Repaired { area, guard, error } = done;
+    let Repaired { restored, area, guard, error } = done;
     let backing = args.volume.backing.display();
     match (area, error) {
         (Repair::Stopped(_, e), _) => Err(e).context(
@@ -153,6 +153,9 @@ pub(crate) fn repair(args: &RepairArgs) -> anyhow::Result<()> {
         (Repair::Done(_), None) => Ok(()),
         (Repair::WouldLose(_), None) => match guard.filter(|fault| fault.loses) {
             Some(fault) => bail!("{backing}: {}", fault.why),
+            None if restored => bail!(
+                "nothing else was written: these data would be lost; --lose-data gives them up"
+            ),
             None => bail!("nothing was written: these data would be lost; --lose-data gives them up"),
         },
     }
@@ -237,10 +240,11 @@ mod tests {
     #[test]
     fn what_was_given_up_is_said_although_the_repair_stopped() {
         let stopped = Repair::Stopped(report(), AttachError::NotDrained);
-        let of_area = Repaired { area: stopped, guard: fault(true, false), error: None };
+        let of_area =
+            Repaired { restored: false, area: stopped, guard: fault(true, false), error: None };
         let error = Some(seekless_serve::ServeError::Stopped);
         let done = Repair::Done(report());
-        let of_guard = Repaired { area: done, guard: fault(true, false), error };
+        let of_guard = Repaired { restored: false, area: done, guard: fault(true, false), error };
         for stopped in [of_area, of_guard] {
             assert_eq!(said(&stopped), "lost: a page was given up");
         }
@@ -254,12 +258,13 @@ mod tests {
             (true, true, "given up: the header is damaged\n", "is listed above"),
         ] {
             let area = Repair::Done(RepairReport::default());
-            let done = Repaired { area, guard: fault(loses, unproven), error: None };
+            let done =
+                Repaired { restored: false, area, guard: fault(loses, unproven), error: None };
             let said = said(&done);
             assert!(said.starts_with(word) && said.ends_with(end), "{said}");
         }
         let area = Repair::Done(RepairReport::default());
-        let sound = Repaired { area, guard: None, error: None };
+        let sound = Repaired { restored: false, area, guard: None, error: None };
         assert!(said(&sound).starts_with("no fault found"));
     }
 }

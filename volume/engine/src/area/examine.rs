@@ -259,7 +259,8 @@ impl Examined {
 /// a damaged free map or a lost record leaves in doubt which pages are discarded, none counts as
 /// discarded any more: no byte that a client wrote is hidden by zeroes or overwritten with them.
 /// After a lost checkpoint or a cut, pages of the log replace home's, which may be newer: the report
-/// names them. With `lose` false, nothing is written if clients' bytes would be given up.
+/// names them. With `lose` false, nothing is written if clients' bytes would be given up. A repair
+/// of an area without a fault writes nothing.
 ///
 /// # Errors
 /// If there is no superblock, or the area cannot be read. Nothing was changed then, except that
@@ -295,6 +296,10 @@ fn repair_beside(area: &mut dyn Device, lose: bool, outdated: bool) -> Result<Re
     give_up_damaged(area, &mut recovered, &mut report);
     if !lose && report.mended.iter().any(|f| f.loss) {
         return Ok(Repair::WouldLose(report));
+    }
+    if report.mended.is_empty() {
+        // Without a write: copies and learned data that a stop in order left stay usable.
+        return Ok(Repair::Done(report));
     }
     let keeps_metadata = report.lost.is_empty() && !salvage.changes_metadata();
     match carry_out(area, recovered, salvage.unreadable, keeps_metadata) {

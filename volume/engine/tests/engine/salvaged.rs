@@ -366,3 +366,26 @@ fn a_repair_that_stops_at_any_write_names_what_it_gave_up() {
     }
     assert!(silent > 0, "the first report was never the only one");
 }
+
+/// After a kill and after a stop in order, whose proof about home stays.
+#[test]
+fn a_repair_of_a_sound_area_writes_nothing() {
+    for stops in [false, true] {
+        let mut world = in_use(true);
+        if stops {
+            world.settle();
+            world.handle(Input::Detach { stamp: [1; 32] });
+            world.settle();
+            assert!(world.engine.is_detached());
+        }
+        let before = world.area.clone();
+        for lose in [false, true] {
+            let Repair::Done(report) = repair(&mut world.area, lose).unwrap() else {
+                panic!("nothing is lost")
+            };
+            assert!(report.mended.is_empty(), "{report:?}");
+            assert!(same(&world.area, &before), "it wrote something");
+        }
+        assert_eq!(examine(&mut world.area).unwrap().is_clean(), stops);
+    }
+}

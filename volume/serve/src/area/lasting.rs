@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use seekless_block::{Device, Extent, Lba, SECTOR_BYTES, Sectors};
 use seekless_engine::format::{AreaId, FormatError, Label, Page, Superblock, read_superblock};
 use seekless_engine::{
-    AttachError, AttachReport, Config, Engine, Examined, HomeGuard, Proof, Repair, RepairReport,
-    attach, examine, repair, repair_outdated, restore_superblock,
+    AttachError, AttachReport, Config, Engine, Examined, Finding, HomeGuard, Proof, Repair,
+    RepairReport, attach, examine, repair, repair_outdated, restore_superblock,
 };
 
 use seekless_host::{OpenFile, Opened, cannot, private};
@@ -34,9 +34,7 @@ pub(crate) enum Store {
 
 /// Opens and locks a volume and its area without attaching it; `write` for repairs.
 pub fn open(backing: &Path, area: Option<&Path>, write: bool) -> Result<Lasting, ServeError> {
-    if write {
-        restore(backing, area)?;
-    }
+    let restored = write && restore(backing, area)?;
     let home = Home::named(backing, !write)?;
     match Store::open(home, backing, area, !write)? {
         Store::Lasting(mut lasting) => {
@@ -45,6 +43,7 @@ pub fn open(backing: &Path, area: Option<&Path>, write: bool) -> Result<Lasting,
                 Err(e) if !write => lasting.unflushed = Some(e),
                 asked => asked?,
             }
+            lasting.restored = restored;
             Ok(*lasting)
         }
         Store::Plain(_) => Err(refused(
@@ -54,12 +53,12 @@ pub fn open(backing: &Path, area: Option<&Path>, write: bool) -> Result<Lasting,
     }
 }
 
-/// Searches the superblock of an area that has none where one is expected. Other errors are for the
-/// one who opens the area next.
-fn restore(backing: &Path, area: Option<&Path>) -> Result<(), ServeError> {
+/// Searches the superblock of an area that has none where one is expected, and writes it to its
+/// places: true then. Other errors are for the one who opens the area next.
+fn restore(backing: &Path, area: Option<&Path>) -> Result<bool, ServeError> {
     let path = area.unwrap_or(backing);
     if NbdUri::in_path(path).is_some() {
-        return Ok(());
+        return Ok(false);
     }
     let opened = Opened::path(path, false)?;
     let mut all = whole(&opened)?;
@@ -67,10 +66,9 @@ fn restore(backing: &Path, area: Option<&Path>) -> Result<(), ServeError> {
     if let Ok(Superblock { area_at, area_size, .. }) = Superblock::decode(&first) {
         all = part(&opened.fd, &[(area_at.0 * SECTOR_BYTES, area_size.bytes().0)])?;
     } else if foreign(&mut all, path)?.is_some() {
-        return Ok(());
+        return Ok(false);
     }
-    let _ = restore_superblock(&mut all);
-    Ok(())
+    Ok(restore_superblock(&mut all).unwrap_or(false))
 }
 
 /// The content of a first page that is no superblock, if that is no damage.
@@ -103,11 +101,15 @@ pub struct Lasting {
     pub(crate) note: Option<String>,
     /// Why the host's memory may have other bytes of the area than the device.
     unflushed: Option<ServeError>,
+    /// Opening it wrote copies of its superblock to their places.
+    restored: bool,
 }
 
 /// What a repair has done.
 #[derive(Debug)]
 pub struct Repaired {
+    /// Copies of the superblock were written to their places, whatever came then.
+    pub restored: bool,
     /// The end of the area's repair.
     pub area: Repair,
     /// The fault of the guard; `None`: no fault.
@@ -183,6 +185,7 @@ impl Lasting {
             named_generation,
             note: None,
             unflushed: None,
+            restored: false,
         })))
     }
 
@@ -248,6 +251,7 @@ impl Lasting {
             named_generation,
             note,
             unflushed: None,
+            restored: false,
         })))
     }
 
@@ -326,10 +330,17 @@ impl Lasting {
         } else {
             repair(&mut self.area, lose)
         };
-        let area = area.map_err(failed(&self.place))?;
+        let mut area = area.map_err(failed(&self.place))?;
+        if self.restored {
+            let (Repair::Done(report) | Repair::WouldLose(report) | Repair::Stopped(report, _)) =
+                &mut area;
+            let what = "a copy of the superblock was found elsewhere and written to its places";
+            let what = what.to_owned();
+            report.mended.insert(0, Finding { loss: false, perhaps: false, what });
+        }
         let goes_on = guard.is_some() && matches!(area, Repair::Done(_));
         let error = if goes_on { self.repair_guard(lose).err() } else { None };
-        Ok(Repaired { area, guard, error })
+        Ok(Repaired { restored: self.restored, area, guard, error })
     }
 
     /// The fault of the guard, if there is one that a repair can end; writes nothing.
@@ -343,8 +354,8 @@ impl Lasting {
         }
     }
 
-    /// Repairs the guard of a repaired area. Guard pages that are written name its generation: then
-    /// each copy from before is an older one.
+    /// Repairs the guard of a repaired area. Guard pages that are written name its generation: copies
+    /// from before a change of the area are older ones then.
     fn repair_guard(&mut self, lose: bool) -> Result<(), ServeError> {
         let repaired = read_superblock(&mut self.area, Lba(0));
         self.superblock = repaired.map_err(|e| failed(&self.place)(e.into()))?.superblock;

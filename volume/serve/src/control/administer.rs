@@ -409,8 +409,9 @@ pub fn state_of(backing: &Path, area: Option<&Path>) -> Result<VolumeState, Admi
 
 fn state_of_area(backing: &Path, area: Option<&Path>) -> Result<VolumeState, AdministerError> {
     let mut lasting = area::open(backing, area, false)?;
-    // Nobody may take an area for drained by what the host's memory has.
+    // Nobody may take an area for drained by what the host's memory has, or an older copy.
     lasting.ensure_flushed()?;
+    lasting.ensure_newest()?;
     let found = examine(lasting.area()).map_err(|source| AdministerError::Area {
         place: lasting.place().to_owned(),
         source: Box::new(source),
@@ -506,7 +507,7 @@ mod tests {
         assert!(!at(23, 4 << 20, 99), "less is left");
     }
 
-    /// A server that is told to stop, and the next one of the same volume, which writes all the
+    /// A server that has to stop, and the next one of the same volume, which writes all the
     /// time. Looks at the next one; 0 while the first one runs.
     struct TwoServers(AtomicU64);
 

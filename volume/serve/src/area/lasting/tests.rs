@@ -7,7 +7,8 @@ use seekless_block::{Bytes, DeviceError, PAGE_BYTES};
 use seekless_engine::Mode;
 
 use super::*;
-use crate::area::{AreaPlacement, MakeOptions, Share, make};
+use crate::area::{AreaPlacement, MakeOptions, Share, make, resize};
+use crate::control::{AdministerError, state_of};
 
 /// A disk of 64 MiB, and its area in another file: of 16 MiB in write-back, or for replicas.
 struct Pair {
@@ -97,6 +98,8 @@ fn refuses_an_older_copy(written_at: u64) {
     let refused = lasting.examine().unwrap_err();
     assert!(is_older(&refused), "{refused:?}");
     drop(lasting);
+    let refused = state_of(&pair.disk, Some(&pair.area)).unwrap_err();
+    assert!(matches!(&refused, AdministerError::Serve(e) if is_older(e)), "{refused:?}");
     for lose in [false, true] {
         let refused = pair.open(true).repair(lose).unwrap_err();
         assert!(is_older(&refused), "{refused:?}");
@@ -180,6 +183,44 @@ fn a_repair_that_would_lose_data_writes_nothing_to_the_guard_either() {
     let repaired = pair.open(true).repair(true).unwrap();
     assert!(matches!(repaired.area, Repair::Done(_)) && repaired.error.is_none());
     assert_eq!(pair.open(false).is_guarded(), Ok(true));
+}
+
+/// The first superblock is damaged, and another one: opening the area for a repair restores both.
+#[test]
+fn a_repair_names_superblocks_that_were_restored() {
+    let pair = Pair::new("restored");
+    pair.attach();
+    let places = pair.open(false).superblock.places();
+    let file = File::options().write(true).open(&pair.area).unwrap();
+    for page in places.into_iter().take(2) {
+        file.write_all_at(&[0; 4096], page * PAGE_BYTES).unwrap();
+    }
+    drop(file);
+    let repaired = pair.open(true).repair(false).unwrap();
+    let Repair::Done(report) = &repaired.area else { panic!("{repaired:?}") };
+    assert!(repaired.restored && report.mended.iter().any(|f| f.what.contains("superblock")));
+    let again = pair.open(true).repair(false).unwrap();
+    assert!(!again.restored, "{again:?}");
+}
+
+/// The guard is down, and its header is damaged.
+#[test]
+fn a_resize_says_what_is_wrong_with_the_guard() {
+    let size = Some(Share::Bytes(Bytes(16 << 20)));
+    let pair =
+        Pair::with("resized", MakeOptions { size, ..MakeOptions::new(AreaPlacement::Start) });
+    let at = pair.open(false).area.capacity().bytes().0;
+    let file = File::options().read(true).write(true).open(&pair.area).unwrap();
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, at + 40).unwrap();
+    file.write_all_at(&[!byte[0]], at + 40).unwrap();
+    drop(file);
+    let refused = resize(&pair.disk, Some(&pair.area), None).unwrap_err().to_string();
+    assert!(refused.contains("run `seekless volume repair`"), "{refused}");
+    assert!(!refused.contains("former size"), "{refused}");
+    // The area itself is sound, and stays drained and detached.
+    pair.open(true).repair(false).unwrap();
+    resize(&pair.disk, Some(&pair.area), None).unwrap();
 }
 
 /// Linux reports an error of write-back once to each open file description: what shares one could

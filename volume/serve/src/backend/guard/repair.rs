@@ -33,7 +33,7 @@ impl GuardFault {
 /// What ends a fault.
 struct Remedy {
     fault: GuardFault,
-    /// The region's header, which is written anew if `is_new`.
+    /// The region's header, which is written again if `is_new`.
     header: GuardHeader,
     is_new: bool,
 }
