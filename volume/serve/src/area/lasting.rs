@@ -229,12 +229,7 @@ impl Lasting {
         let (mut home, mut standing, mut named_generation) = (home, Ok(Standing::Nowhere), 0);
         if keys.1.0 >= guard::HOME_MIN {
             let region = region_beside(&place, path, &area, keys)?;
-            standing = region.look(&home);
-            match region.named_generation(&home) {
-                Ok(named) => named_generation = named,
-                // Without this name an older copy of the area could pass for the newest one.
-                Err(e) => standing = Err(e),
-            }
+            (standing, named_generation) = state_of_guard(&region, &home);
             if !matches!(standing, Ok(Standing::Nowhere)) {
                 home = home.with_guard(region);
             }
@@ -519,6 +514,16 @@ fn region_beside(
     let fd = OpenFile::reopened(&place.fd).map_err(cannot("open the area again"))?;
     let region = Region::new(fd, area.capacity().bytes().0, keys, name);
     Ok(region.on_device_of(area.flushes()))
+}
+
+/// The state of the guard, and the generation of the area that it names.
+fn state_of_guard(region: &Region, home: &Disk) -> (Result<Standing, GuardError>, u64) {
+    let standing = region.look(home);
+    match region.named_generation(home) {
+        Ok(named) => (standing, named),
+        // Without this name an older copy of the area could pass for the newest one.
+        Err(e) => (Err(e), 0),
+    }
 }
 
 /// The end of a path, which says more than its beginning.
