@@ -228,10 +228,10 @@ fn a_resize_says_what_is_wrong_with_the_guard() {
 #[test]
 fn home_area_and_guard_region_have_open_files_of_their_own() {
     let dir = std::env::temp_dir().join(format!("seekless-files-{}", std::process::id()));
-    std::fs::create_dir(&dir).unwrap();
+    fs::create_dir(&dir).unwrap();
     for (name, inside) in [("inside", true), ("beside", false)] {
         let (backing, area) = (dir.join(name), dir.join("area"));
-        std::fs::File::create(&backing).unwrap().set_len(64 << 20).unwrap();
+        File::create(&backing).unwrap().set_len(64 << 20).unwrap();
         let at = if inside { AreaPlacement::Middle } else { AreaPlacement::Beside(area.clone()) };
         let options = MakeOptions {
             size: Some(Share::Bytes(Bytes(16 << 20))),
@@ -256,5 +256,5 @@ fn home_area_and_guard_region_have_open_files_of_their_own() {
         }
         assert_eq!(seen.len(), if inside { 2 } else { 3 });
     }
-    std::fs::remove_dir_all(&dir).unwrap();
+    fs::remove_dir_all(&dir).unwrap();
 }
