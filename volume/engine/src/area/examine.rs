@@ -281,19 +281,36 @@ pub fn repair_outdated(area: &mut dyn Device, lose: bool) -> Result<Repair, Atta
     repair_beside(area, lose, true)
 }
 
-/// `outdated`: records of the area may be out of date.
+/// The report of a [`repair`] with `lose`, which is not carried out: nothing is written.
+///
+/// # Errors
+/// If there is no superblock, or the area cannot be read.
+pub fn repair_report(area: &mut dyn Device) -> Result<RepairReport, AttachError> {
+    planned(area, false).map(|(.., report)| report)
+}
+
+/// What a repair makes of an area, and its report; writes nothing. `outdated`: records of the area
+/// may be out of date.
+fn planned(
+    area: &mut dyn Device,
+    outdated: bool,
+) -> Result<(Recovered, Salvage, RepairReport), AttachError> {
+    let (mut recovered, mut salvaged) = salvage(area)?;
+    if outdated {
+        salvaged.doubt_records(&mut recovered, area);
+    }
+    let mut report = report_of(&recovered, &salvaged);
+    give_up_damaged(area, &mut recovered, &mut report);
+    Ok((recovered, salvaged, report))
+}
+
 fn repair_beside(area: &mut dyn Device, lose: bool, outdated: bool) -> Result<Repair, AttachError> {
     let restored = restore_superblock(area)?;
-    let (mut recovered, mut salvage) = salvage(area)?;
-    if outdated {
-        salvage.doubt_records(&mut recovered, area);
-    }
-    let mut report = report_of(&recovered, &salvage);
+    let (recovered, salvage, mut report) = planned(area, outdated)?;
     if restored {
         let what = "a copy of the superblock was found elsewhere and written to its places";
         report.mended.push(Finding::new(false, what.to_owned()));
     }
-    give_up_damaged(area, &mut recovered, &mut report);
     if !lose && report.mended.iter().any(|f| f.loss) {
         return Ok(Repair::WouldLose(report));
     }

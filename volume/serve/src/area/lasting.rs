@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use seekless_block::{Device, Extent, Lba, SECTOR_BYTES, Sectors};
 use seekless_engine::format::{AreaId, FormatError, Label, Page, Superblock, read_superblock};
 use seekless_engine::{
-    AttachError, AttachReport, Config, Engine, Examined, Finding, HomeGuard, Proof, Repair,
-    RepairReport, attach, examine, repair, repair_outdated, restore_superblock,
+    AttachError, AttachReport, Config, Engine, Examined, Finding, HomeGuard, Proof, Repair, attach,
+    examine, repair, repair_outdated, repair_report, restore_superblock,
 };
 
 use seekless_host::{OpenFile, Opened, cannot, private};
@@ -321,7 +321,8 @@ impl Lasting {
             // Before the guard stands again: a guard proves that nobody else wrote home.
             repair_outdated(&mut self.area, lose)
         } else if loses && !lose {
-            Ok(Repair::WouldLose(RepairReport::default()))
+            // A user who allows the loss allows all of it.
+            repair_report(&mut self.area).map(Repair::WouldLose)
         } else {
             repair(&mut self.area, lose)
         };

@@ -158,23 +158,43 @@ fn a_repair_of_the_guard_that_fails_hides_nothing_of_the_areas_repair() {
     assert_eq!(pair.open(false).is_guarded(), Ok(true));
 }
 
-/// The header of the guard region is damaged, which costs nothing, and so is the free map.
-#[test]
-fn a_repair_that_would_lose_data_writes_nothing_to_the_guard_either() {
-    let pair = Pair::for_replicas("header");
+/// The free map is damaged, and this byte of the guard region.
+fn without_free_map(name: &str, byte_of_region: u64) -> Pair {
+    let pair = Pair::for_replicas(name);
     pair.attach();
     let lasting = pair.open(false);
-    let (at, s) = (lasting.area.capacity().bytes().0, &lasting.superblock);
+    let (at, s) = (lasting.area.capacity().bytes().0 + byte_of_region, &lasting.superblock);
     let geo = s.geometry().unwrap();
     let free_maps = u64::from(s.checkpoint_slot) * u64::from(geo.free_map_pages());
     let free_map = (geo.checkpoint_at(2) + free_maps) * PAGE_BYTES;
     drop(lasting);
     let file = File::options().read(true).write(true).open(&pair.area).unwrap();
     let mut byte = [0];
-    file.read_exact_at(&mut byte, at + 40).unwrap();
-    file.write_all_at(&[!byte[0]], at + 40).unwrap();
+    file.read_exact_at(&mut byte, at).unwrap();
+    file.write_all_at(&[!byte[0]], at).unwrap();
     file.write_all_at(&[0; 512], free_map).unwrap();
-    drop(file);
+    pair
+}
+
+/// A repair that gives up one of both gives up the other, too.
+#[test]
+fn what_a_repair_would_lose_of_the_area_is_listed_although_the_guard_would_lose_something() {
+    let pair = without_free_map("both", PAGE_BYTES + 100);
+    let before = pair.bytes();
+    let refused = pair.open(true).repair(false).unwrap();
+    let Repair::WouldLose(report) = &refused.area else { panic!("{refused:?}") };
+    assert!(report.mended.iter().any(|f| f.loss && f.what.contains("discarded")), "{report:?}");
+    assert!(refused.guard.is_some_and(|fault| fault.loses && !fault.unproven));
+    assert!(pair.bytes() == before, "it was changed");
+    let repaired = pair.open(true).repair(true).unwrap();
+    assert!(matches!(repaired.area, Repair::Done(_)) && repaired.error.is_none());
+    assert_eq!(pair.open(false).is_guarded(), Ok(true));
+}
+
+/// The header of the guard region is damaged, which by itself needs no permission.
+#[test]
+fn a_repair_that_would_lose_data_writes_nothing_to_the_guard_either() {
+    let pair = without_free_map("header", 40);
     let before = pair.bytes();
     let refused = pair.open(true).repair(false).unwrap();
     assert!(matches!(refused.area, Repair::WouldLose(_)), "{refused:?}");
