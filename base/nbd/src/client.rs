@@ -12,6 +12,9 @@ use crate::wire::{
     REP_META_CONTEXT, REQUEST_MAGIC, TransmissionFlags, push_option, put,
 };
 
+/// The most bytes of a server before the session begins. A handshake needs a few hundred.
+const HANDSHAKE_MOST: u64 = 256 << 10;
+
 type StepResult = Result<(usize, ClientEvent), Violation>;
 
 /// The choices of a client.
@@ -321,6 +324,10 @@ impl ClientSession {
     }
 
     fn option_reply(&mut self, option: u32, input: &[u8], out: &mut Vec<u8>) -> StepResult {
+        // Some replies may come any number of times.
+        if self.at > HANDSHAKE_MOST {
+            return Err(self.violation(ViolationKind::EndlessHandshake));
+        }
         let mut f = Fields(input);
         let (Some(magic), Some(found), Some(kind), Some(len)) =
             (f.u64(), f.u32(), f.u32(), f.u32())

@@ -36,6 +36,8 @@ pub enum ViolationKind {
         "a reply of type {kind:#x} and {len} bytes to option {option} is malformed or unexpected"
     )]
     BadOptionReply { option: u32, kind: u32, len: u32 },
+    #[error("the server goes on with the handshake without end")]
+    EndlessHandshake,
     #[error("a reply with cookie {0:#x}, which belongs to no request in flight")]
     UnknownCookie(u64),
     #[error("a reply chunk of type {kind:#x} and {len} bytes does not fit its request")]

@@ -100,7 +100,7 @@ class Run:
     moved_bytes: int
     """Bytes that moving data wrote."""
     cache_hits: int
-    """Requests that RAM answered alone."""
+    """Requests that RAM answered, also after a wait for a read in flight."""
     copy_hits: int
     """Reads that a copy answered."""
     optimized_bytes: int

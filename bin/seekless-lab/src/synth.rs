@@ -84,7 +84,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 /// A day of file requests, as text of strace. A file is written whole or not at all.
 fn of_files(day: &FileDay, args: &Args) -> anyhow::Result<()> {
     if !(0.001..=1.0).contains(&args.scale) {
-        bail!("a scale of {}: for days of files give one from 0.001 to 1", args.scale);
+        bail!("a scale of {}: for days of files, give a scale from 0.001 to 1", args.scale);
     }
     if args.json.is_some() {
         bail!(

@@ -49,7 +49,7 @@ pub(crate) struct AdoptArgs {
     /// RAM for cached pages, beside the host's [default: that of `seekless serve`]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     cache: Option<Bytes>,
-    /// `seekless policies` lists them [default: adaptive]
+    /// The policy: `seekless policies` lists all policies [default: adaptive]
     #[arg(long, value_name = "NAME[:key=value]", value_parser = crate::policies::policy)]
     policy: Option<Policy>,
     /// Name of the systemd units [default: made from the name of the disk]

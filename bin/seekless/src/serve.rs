@@ -117,8 +117,8 @@ pub(crate) struct Args {
     /// Directory of the temporary area [default: that of the backing]
     #[arg(long, value_name = "DIR", help_heading = "Learning")]
     pub(crate) area_dir: Option<PathBuf>,
-    /// `seekless policies` lists them [default: adaptive; borg where the area holds a plan; fs2
-    /// where it is for replicas]
+    /// The policy: `seekless policies` lists all policies [default: adaptive; borg if the area
+    /// holds a plan; fs2 if the area is for replicas]
     #[arg(long, value_name = "NAME[:key=value]", value_parser = crate::policies::policy,
           help_heading = "Learning")]
     pub(crate) policy: Option<Policy>,

@@ -126,7 +126,7 @@ fn order(s: &Summary) -> Table {
         ("  within one process", shape.sequential_in_process_share),
         ("of seeks, towards lower addresses", Some(shape.backward_share)),
         ("start at a multiple of 4 KiB", Some(shape.aligned_start_share)),
-        ("long a multiple of 4 KiB", Some(shape.aligned_length_share)),
+        ("length is a multiple of 4 KiB", Some(shape.aligned_length_share)),
     ];
     Table::of("Order and alignment", all.into_iter().filter(|line| line.1.is_some()))
         .text("", |line| line.0)
@@ -159,7 +159,7 @@ fn reuse(s: &Summary) -> Table {
         .map(|p| estimated(Unit::bytes(p.bytes), p.miss_ratio, &Unit::Share))
         .chain([estimated("first accesses: no cache helps", s.reuse.first_share, &Unit::Share)])
         .collect();
-    lines("Misses of an LRU cache of so much RAM", &all).note("Share of page accesses.")
+    lines("Misses of an LRU cache of this size", &all).note("Share of page accesses.")
 }
 
 fn days(s: &Summary, top: usize) -> Option<Table> {

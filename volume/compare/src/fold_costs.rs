@@ -27,7 +27,7 @@ pub struct FoldCosts {
     pub response_ms: f64,
     /// From the first request to the last answer.
     pub span_s: f64,
-    /// Requests answered from RAM alone.
+    /// Requests answered from RAM, also after a wait for a read in flight.
     pub cache_hits: u64,
     /// Reads answered from a copy.
     pub copy_hits: u64,

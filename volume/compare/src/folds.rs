@@ -39,8 +39,17 @@ pub(crate) fn day_of(record: &Record, has_days: bool) -> u64 {
 pub(crate) struct Days(BTreeMap<u64, u64>);
 
 impl Days {
-    pub(crate) fn count(&mut self, day: u64) {
+    /// Counts a request, and returns the day for which it counts. A day that goes back counts for
+    /// the latest day before it, as in `FoldedTrace::each`.
+    pub(crate) fn count(&mut self, day: u64) -> u64 {
+        let day = self.0.last_key_value().map_or(day, |(&latest, _)| latest.max(day));
         *self.0.entry(day).or_insert(0) += 1;
+        day
+    }
+
+    /// Days with a request.
+    pub(crate) fn total(&self) -> u64 {
+        self.0.len() as u64
     }
 
     /// The first day with a request.
@@ -142,6 +151,14 @@ impl FoldCuts {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_day_that_goes_back_counts_for_the_day_before_it() {
+        let mut days = Days::default();
+        assert_eq!([1, 0, 2, 1, 4].map(|day| days.count(day)), [1, 1, 2, 2, 4]);
+        assert_eq!(days.0, BTreeMap::from([(1, 2), (2, 2), (4, 1)]));
+        assert_eq!((days.first(), days.total()), (1, 3));
+    }
 
     #[test]
     fn days_are_never_torn_and_every_request_has_a_fold() {

@@ -239,7 +239,7 @@ pub struct Run {
     pub nonsequential_share: f64,
     /// Mean distance from the end of an I/O to the start of the next foreground I/O.
     pub seek_distance_mean_sectors: f64,
-    /// Requests answered from RAM alone.
+    /// Requests answered from RAM, also after a wait for a read in flight.
     pub cache_hits: u64,
     /// Reads answered from a copy.
     pub copy_hits: u64,

@@ -30,6 +30,9 @@ const BATCH: usize = 1 << 15;
 /// Fewer requests tell nothing about the following ones.
 const REQUESTS_MIN: u64 = 100;
 
+/// More days than this are probably times that were read in a wrong unit.
+const DAYS_MANY: u64 = 1_000;
+
 /// How the trace is read and cut.
 #[derive(Clone, Debug)]
 pub struct RollingOptions {
@@ -192,19 +195,33 @@ fn scan(
     let path = source.path().display().to_string();
     let mut reader = source.open(&options.open)?;
     // The end of the trace says whether its days are valid.
-    let mut days = [Days::default(), Days::default()];
+    let (mut by_time, mut by_number, mut back) = (Days::default(), Days::default(), 0u64);
     let mut scan = Scan::new(&mut reader, options.device.as_deref(), |reader, record, index| {
-        for (days, has_days) in days.iter_mut().zip([false, true]) {
-            days.count(day_of(record, has_days));
-        }
+        by_time.count(day_of(record, false));
+        let number = day_of(record, true);
+        back += u64::from(by_number.count(number) > number);
         if index.is_multiple_of(65_536) {
             progress(RollingStage::Scan, reader.progress());
         }
     })
     .map_err(|e| StudyError::scan(e, &path))?;
     scan.facts.path.clone_from(&path);
-    let [by_time, by_number] = days;
-    let days = if scan.facts.days > 0 { by_number } else { by_time };
+    let has_days = scan.facts.days > 0;
+    let days = if has_days { by_number } else { by_time };
+    if has_days {
+        scan.facts.days = days.total();
+    }
+    if has_days && back > 0 {
+        scan.notes.push(format!(
+            "the days go back: {back} requests have an earlier day than a request before them, and count for the later day"
+        ));
+    }
+    if days.total() > DAYS_MANY {
+        scan.notes.push(format!(
+            "the trace has {} days with requests: if this is too much, its times are read in a wrong unit (--columns names it), and the guard forgives a loss on each such day",
+            days.total()
+        ));
+    }
     Ok((scan, days))
 }
 

@@ -75,8 +75,8 @@ pub(crate) struct Scan {
 /// Counts over the records.
 struct Count {
     facts: TraceFacts,
-    /// By device, the end of the last request.
-    ends: Vec<u64>,
+    /// By device, the end of the last request; none without a counted request.
+    ends: Vec<Option<u64>>,
     /// By device, the sectors read or written.
     footprint: Vec<RangeSet>,
     days: BTreeSet<u32>,
@@ -106,7 +106,7 @@ impl Count {
     /// Makes space for device `at`.
     fn know_of(&mut self, at: usize) {
         if self.ends.len() <= at {
-            self.ends.resize(at + 1, 0);
+            self.ends.resize(at + 1, None);
             self.footprint.resize(at + 1, RangeSet::default());
         }
     }
@@ -125,7 +125,7 @@ impl Count {
             self.footprint[at].insert(request.extent);
         }
         self.grid.observe(request);
-        self.ends[at] = self.ends[at].max(request.extent.end().0);
+        self.ends[at] = self.ends[at].max(Some(request.extent.end().0));
         if request.arrival < self.last {
             if self.behind.0 == 0 {
                 self.behind.1 = self.facts.requests;
@@ -173,9 +173,10 @@ impl Scan {
         let mut capacity = 0u64;
         for &end in &ends {
             let start = capacity.next_multiple_of(ALIGN);
-            offsets.push((end > 0).then_some(start));
-            facts.devices += u64::from(end > 0);
-            if end > 0 {
+            // A device that has flushes alone takes no space. Its requests are replayed too.
+            offsets.push(end.map(|_| start));
+            if let Some(end) = end.filter(|&end| end > 0) {
+                facts.devices += 1;
                 // More than this fits no disk, and is refused before any request is placed.
                 capacity = (start + end).min(CAPACITY_MAX);
             }

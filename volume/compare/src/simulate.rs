@@ -10,7 +10,7 @@ use seekless_trace::{Progress, Source};
 use crate::error::StudyError;
 use crate::outcome::{Adaptive, Outcome, Run, Split};
 use crate::rolling::{Rolled, RollingOptions, RollingStage, roll};
-use crate::system::{Host, Learning, System};
+use crate::system::{Host, Learning, System, TRAIL_MIN};
 
 /// Options of a comparison.
 #[derive(Clone, Debug)]
@@ -53,6 +53,28 @@ impl Options {
     }
 }
 
+/// A note if a policy that was asked for a trail has none, or a small one.
+fn trail_note(asked: &Policy, system: &System) -> Option<String> {
+    let (policy, size) = (system.policy()?, system.area().bytes());
+    if !asked.trail || !policy.adapts() || size >= TRAIL_MIN {
+        return None;
+    }
+    Some(if !policy.trail {
+        let disk = system.disk.name();
+        format!(
+            "{asked}: {disk} has no space for a trail behind the trace, so the policy only reads ahead"
+        )
+    } else if size == Bytes(0) {
+        format!(
+            "{asked}: an area of 0 bytes has no space for a trail, so the policy only reads ahead"
+        )
+    } else {
+        format!(
+            "{asked}: a trail of {size} is hardly worth its writes; {TRAIL_MIN} is the least without --optimized"
+        )
+    })
+}
+
 /// Compares policies on a trace. Calls `progress` from time to time.
 pub fn simulate(
     source: &Source,
@@ -72,14 +94,8 @@ pub fn simulate(
     if options.write_buffer > 0 && has_vanilla && options.policies.len() > 1 {
         notes.push(NO_BUFFER.to_owned());
     }
-    for (asked, system) in options.policies.iter().zip(&systems) {
-        if asked.trail && system.policy().is_some_and(|p| p.adapts() && !p.trail) {
-            notes.push(format!(
-                "{asked}: {} has no space for a trail behind the trace, so the policy only reads ahead",
-                options.host.disk.name()
-            ));
-        }
-    }
+    let trails = options.policies.iter().zip(&systems);
+    notes.extend(trails.filter_map(|(asked, system)| trail_note(asked, system)));
     let (mut runs, mut measured) = (Vec::new(), Vec::new());
     for (mut run, system) in ran.into_iter().zip(&systems) {
         // The training fold has no lap.

@@ -9,7 +9,7 @@ use seekless_learn::Policy;
 /// Size of a trail, if the user names none.
 const TRAIL: Bytes = Bytes(2 << 30);
 /// A smaller trail is not worth its writes.
-const TRAIL_MIN: Bytes = Bytes(64 << 20);
+pub(crate) const TRAIL_MIN: Bytes = Bytes(64 << 20);
 
 /// How a system learns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -103,6 +103,10 @@ impl System {
         let area_at = match &policy {
             Some(p) if p.name() == PolicyName::OuterZone => at.area_at.unwrap_or(behind),
             Some(p) if p.has_area() && p.area_at == AreaAt::Median => at.area_at.unwrap_or(behind),
+            // The addresses and the area fit the disk: see `check_fits`.
+            Some(p) if p.has_area() && p.area_at == AreaAt::DiskEnd => {
+                Lba(disk.capacity().0 - engine.area.0)
+            }
             _ => behind,
         };
         let sim = SimConfig {
@@ -230,13 +234,16 @@ impl Running {
         })
     }
 
-    /// Destages the write buffer, at the cost of the system that filled it.
+    /// Destages the write buffer, and lets the drive end its work, at the cost of this system.
     pub(crate) fn drain(&mut self) -> Result<(), StudyError> {
-        self.timed(|this| match &mut this.world {
-            World::Told(simulation) => simulation.drain(),
-            World::Guarded(guarded) => guarded.drain(),
-            World::Replicating(r) => r.simulation.drain(),
-            World::Shuffled(..) => Ok(()),
+        self.timed(|this| {
+            let simulation: &mut Simulation = match &mut this.world {
+                World::Guarded(guarded) => return guarded.drain(),
+                World::Replicating(r) => &mut r.simulation,
+                World::Told(simulation) | World::Shuffled(simulation, _) => simulation,
+            };
+            simulation.drain()?;
+            simulation.end_ios()
         })
     }
 

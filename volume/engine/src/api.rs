@@ -351,7 +351,7 @@ impl Config {
 pub struct Stats {
     /// Requests accepted.
     pub requests: u64,
-    /// Reads answered from RAM alone.
+    /// Reads answered from RAM, also after a wait for a read in flight.
     pub cache_hits: u64,
     /// Foreground reads sent to the optimized area.
     pub copy_reads: u64,

@@ -76,6 +76,8 @@ pub enum AreaAt {
     Median,
     /// Behind all client addresses.
     End,
+    /// At the end of the disk. On a disk much larger than the addresses, this is far from them.
+    DiskEnd,
 }
 
 /// Which requests form a stream.
@@ -249,7 +251,11 @@ impl Policy {
             PolicyKey::Training => parsed(&mut self.training, value),
             PolicyKey::Planning => parsed(&mut self.planning, value),
             PolicyKey::Streams => parsed(&mut self.streams, value),
-            PolicyKey::AreaAt => parsed(&mut self.area_at, value),
+            PolicyKey::AreaAt => {
+                parsed(&mut self.area_at, value)?;
+                // A trail begins before any read is learned.
+                if self.adapts() && self.area_at == AreaAt::Median { Err(()) } else { Ok(()) }
+            }
             PolicyKey::MinWeight => number(&mut self.min_weight, value, 0, u32::MAX),
             PolicyKey::Degree => number(&mut self.degree, value, 1, 16),
             PolicyKey::Trail => {
@@ -364,5 +370,5 @@ named!(PolicyName:
     Fs2Whole = "fs2-whole",
     Fs2Proven = "fs2-proven",
 );
-named!(AreaAt: Median = "median", End = "end");
+named!(AreaAt: Median = "median", End = "end", DiskEnd = "disk-end");
 named!(Streams: Recorded = "recorded", One = "one");

@@ -2,10 +2,12 @@
 //! on other servers, tests, the demo and measurements.
 
 mod content;
+mod handshake;
 mod replay;
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use seekless_nbd::{
@@ -20,6 +22,7 @@ use crate::error::ServeError;
 use crate::listen::Address;
 use crate::tls::TlsHome;
 pub use content::Content;
+use handshake::Handshake;
 pub use replay::{Replayed, replay};
 
 /// A longer payload is sent by itself, and not copied behind its header.
@@ -49,6 +52,14 @@ pub enum ClientError {
     Unasked(u64),
     #[error("the export has changed its size or its features")]
     Changed,
+}
+
+impl ClientError {
+    /// Whether the server gave no answer in time.
+    pub(crate) fn is_silence(&self) -> bool {
+        use io::ErrorKind::{TimedOut, WouldBlock};
+        matches!(self, Self::Io(error) if matches!(error.kind(), TimedOut | WouldBlock))
+    }
 }
 
 /// A byte stream to a server.
@@ -93,7 +104,8 @@ impl Client {
         Self::connect_to(address, Options::default(), Duration::from_secs(3600))
     }
 
-    /// Connects to an export. A server that is silent for longer than `silence` counts as dead.
+    /// Connects to an export. A server that is silent for longer than `silence`, or whose handshake
+    /// is longer, counts as dead.
     pub fn connect_to(
         address: &Address,
         options: Options,
@@ -109,7 +121,10 @@ impl Client {
         silence: Duration,
         tls: Option<&TlsHome>,
     ) -> Result<Self, ClientError> {
-        Self::begin(Box::new(address.connect(silence)?), options, tls)
+        let (stream, is_over) = Handshake::on(address.connect(silence)?, silence);
+        let client = Self::begin(Box::new(stream), options, tls)?;
+        is_over.store(true, SeqCst);
+        Ok(client)
     }
 
     /// Starts a session over a stream.

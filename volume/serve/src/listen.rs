@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use rustix::fs::Mode;
 use rustix::io::Errno;
+use rustix::net::sockopt::Timeout;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use seekless_host::cannot_at;
 
@@ -47,7 +48,7 @@ impl Address {
     /// A connection, each read and write of which waits no longer than `patience`.
     pub(crate) fn connect(&self, patience: Duration) -> io::Result<UnixStream> {
         let stream = match self {
-            Self::Unix(path) => UnixStream::connect(path)?,
+            Self::Unix(path) => connect_unix(path, patience)?,
             Self::Tcp(host) => {
                 let stream = connect_tcp(host, patience)?;
                 stream.set_nodelay(true)?;
@@ -59,6 +60,16 @@ impl Address {
         stream.set_write_timeout(Some(patience))?;
         Ok(stream)
     }
+}
+
+/// At a server that accepts nobody, a full queue makes the next one wait: as long as it may send.
+fn connect_unix(path: &Path, patience: Duration) -> io::Result<UnixStream> {
+    let family = AddressFamily::UNIX;
+    let flags = SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+    rustix::net::sockopt::set_socket_timeout(&socket, Timeout::Send, Some(patience))?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(socket.into())
 }
 
 fn connect_tcp(host: &str, patience: Duration) -> io::Result<TcpStream> {
@@ -303,6 +314,21 @@ mod tests {
             is_there(own) && !is_there(i32::MAX),
             "a client that has gone on as another process"
         );
+    }
+
+    #[test]
+    fn a_server_that_accepts_nobody_is_left_in_time() {
+        let path = std::env::temp_dir().join(format!("seekless-{}-full", std::process::id()));
+        let (family, flags) = (AddressFamily::UNIX, SocketFlags::CLOEXEC);
+        let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None).unwrap();
+        rustix::net::bind(&socket, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+        rustix::net::listen(&socket, 0).unwrap();
+        let address = Address::Unix(path.clone());
+        let connect = |_| address.connect(Duration::from_millis(50));
+        let all: Vec<_> = (0..4).map(connect).collect();
+        std::fs::remove_file(path).unwrap();
+        assert!(all.first().unwrap().is_ok());
+        assert_eq!(all.last().unwrap().as_ref().unwrap_err().kind(), io::ErrorKind::WouldBlock);
     }
 
     #[test]

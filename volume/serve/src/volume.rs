@@ -472,7 +472,8 @@ impl<O> Volume<O> {
     pub(crate) fn stop(self) -> Result<(), Errno> {
         self.workers.stop();
         let home = Target::Home;
-        self.files.change(home, Op::Flush, Flags::NONE, 0, 0, &[]).map_err(errno_of)
+        let flushed = self.files.change(home, Op::Flush, Flags::NONE, 0, 0, &[]);
+        flushed.map_err(|failed| errno_of(failed.errno))
     }
 
     /// Gives an input to the engine, whose time never runs backwards.

@@ -182,6 +182,9 @@ impl Guarded {
     /// # Errors
     /// Where a request could not be served.
     pub fn end_training(&mut self) -> Result<Duration, SimError> {
+        self.serve_all_known()?;
+        self.vanilla.sim.end_ios()?;
+        self.actual.sim.end_ios()?;
         let background = self.lap()?.background.busy();
         for metered in [&mut self.actual, &mut self.vanilla] {
             metered.take();
@@ -193,14 +196,18 @@ impl Guarded {
         Ok(background)
     }
 
-    /// Writes home what the write buffer holds; see [`Simulation::drain`].
+    /// Writes home what the write buffer holds, and lets both drives end their work; see
+    /// [`Simulation::drain`] and [`Simulation::end_ios`].
     ///
     /// # Errors
     /// Where a request or an I/O could not be served.
     pub fn drain(&mut self) -> Result<(), SimError> {
         self.serve_all_known()?;
-        self.vanilla.sim.drain()?;
-        self.actual.sim.drain()
+        for sim in [&mut self.vanilla.sim, &mut self.actual.sim] {
+            sim.drain()?;
+            sim.end_ios()?;
+        }
+        Ok(())
     }
 
     /// What the actual system cost since the last lap; see [`Simulation::lap`].

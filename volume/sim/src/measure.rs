@@ -159,7 +159,8 @@ impl Response {
 pub struct Measured {
     /// Client requests.
     pub requests: u64,
-    /// Foreground I/Os that moved data at the disk.
+    /// Foreground I/Os that moved data at the disk. Read-ahead directly behind an I/O is a part of
+    /// this I/O.
     pub device_ios: u64,
     /// Of these, the number that did not start at the end of the I/O before.
     pub nonsequential: u64,
@@ -182,7 +183,8 @@ pub struct Measured {
     /// Operations as a provider counts them, also background ones before the first request; none
     /// for disks.
     pub operations: Option<Operations>,
-    /// From the first request to the last completion.
+    /// From the first request to the last answer, and to the end of the I/Os in flight at that
+    /// time, if the run waited for them.
     pub span: Duration,
     /// Response times.
     pub response: Response,
@@ -214,9 +216,11 @@ impl Measured {
         }
     }
 
-    pub(crate) fn foreground_io(&mut self, done: &Completion) {
-        // A merged command is a part of the I/O that has its access.
-        self.device_ios += u64::from(done.access != Access::default());
+    pub(crate) fn foreground_io(&mut self, done: &Completion, ahead: bool) {
+        // A merged command is a part of the I/O that has its access. Read-ahead that goes on where
+        // the I/O before it ended is a part of that I/O: the arm does not move.
+        let part = done.access == Access::default() || (ahead && done.sequential);
+        self.device_ios += u64::from(!part);
         self.nonsequential += u64::from(!done.sequential);
         self.seek_distance_sectors += u128::from(done.seek_distance_sectors);
         self.foreground.add(&done.access);

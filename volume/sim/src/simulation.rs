@@ -70,6 +70,8 @@ pub enum SimError {
 /// An I/O of the engine at the drive. It is two commands if it reaches across the optimized area.
 #[derive(Clone, Copy, Debug)]
 struct InFlight {
+    /// The number of I/Os before it.
+    number: u64,
     class: Class,
     target: Target,
     op: Op,
@@ -89,6 +91,8 @@ pub struct Simulation {
     in_flight: u32,
     /// The engine's I/Os in flight, by their name.
     ios: Vec<InFlight>,
+    /// I/Os that the drive got so far.
+    sent: u64,
     /// The time of the first request, and its time in the trace.
     started: Option<(SimTime, SimTime)>,
     /// The drive's account before the first request: not a part of the span.
@@ -130,6 +134,7 @@ impl Simulation {
             oldest: 0,
             in_flight: 0,
             ios: Vec::new(),
+            sent: 0,
             started: None,
             usage_before: Usage::default(),
             measured: Measured::new(),
@@ -159,6 +164,17 @@ impl Simulation {
         }
         self.feed(Input::Command(seekless_engine::Command::Drain));
         self.step_while(|s| !s.engine.is_drained())
+    }
+
+    /// Lets time pass until the last answer, and then until the drive has ended the I/Os that it
+    /// has at that time. No client waits for them: pages that are read ahead, pieces of a trail.
+    ///
+    /// # Errors
+    /// Where a request so far could not be served.
+    pub fn end_ios(&mut self) -> Result<(), SimError> {
+        self.step_while(|s| s.in_flight > 0)?;
+        let sent = self.sent;
+        self.step_while(|s| s.ios.iter().any(|io| io.commands > 0 && io.number < sent))
     }
 
     /// Lets this time pass, then installs a plan. The move goes on while requests are served.
@@ -393,13 +409,16 @@ impl Simulation {
             self.feed(Input::Tick);
             return;
         };
-        let InFlight { class, target, op, ref mut commands } = self.ios[done.tag as usize];
+        let InFlight { class, target, op, ref mut commands, .. } = self.ios[done.tag as usize];
         *commands -= 1;
         let ended = *commands == 0;
         let moved = matches!(op, Op::Read | Op::Write | Op::WriteZeroes);
         self.measured.costs.add(class, target, op, &done);
         match class {
-            Class::Foreground if moved => self.measured.foreground_io(&done),
+            Class::Foreground if moved => {
+                let ahead = self.engine.reads_ahead(IoId(done.tag as u32));
+                self.measured.foreground_io(&done, ahead);
+            }
             // A flush moves no data, but keeps a disk with a cache busy.
             Class::Foreground => self.measured.foreground.add(&done.access),
             Class::InTurn | Class::Background => self.measured.background.add(&done.access),
@@ -466,11 +485,13 @@ impl Simulation {
         };
         let index = io.id.0 as usize;
         let commands = 1 + u8::from(after.is_some());
-        let state = InFlight { class: io.class, target: io.target, op: io.op, commands };
+        let Io { class, target, op, .. } = *io;
+        let state = InFlight { number: self.sent, class, target, op, commands };
         if self.ios.len() <= index {
-            self.ios.resize(index + 1, state);
+            self.ios.resize(index + 1, InFlight { commands: 0, ..state });
         }
         self.ios[index] = state;
+        self.sent += 1;
         for extent in [Some(before), after].into_iter().flatten() {
             let command = Command {
                 tag: u64::from(io.id.0),

@@ -6,7 +6,7 @@ use rand::{Rng as _, SeedableRng as _};
 use seekless_block::{Bytes, Dice, Duration, Extent, Lba, Op, Request, Sectors, SimTime};
 use seekless_disk::clustering::{Access, Arm};
 use seekless_disk::{Device, DeviceSpec, Disk, DiskSpec, Scheduler, SpinDown, catalogue};
-use seekless_engine::Config;
+use seekless_engine::{Class, Config, Target};
 use seekless_learn::{Copy, Plan};
 use seekless_sim::{Guarded, Kind, Measured, Replay, SimConfig, SimError, Simulation};
 
@@ -307,6 +307,61 @@ fn guarded(days: &[Vec<u64>], replay: Replay) -> (Duration, Duration) {
         m.foreground.busy() + m.background.busy()
     };
     (busy(Config { area: Sectors(0), adaptive: false, ..sim.engine }), busy(sim.engine))
+}
+
+/// Sectors that the disk read at home for clients.
+fn read_at_home(m: &Measured) -> u64 {
+    m.costs.of(Class::Foreground, Target::Home, false).sectors
+}
+
+/// Reads that follow each other. At the last answer the disk may still read a window, for which no
+/// client waits.
+#[test]
+fn what_the_disk_has_begun_at_the_last_answer_counts() {
+    let mut most = 0;
+    for requests in 1..40 {
+        let (disk, config) = adaptive(Sectors(64 << 11), CLOSED);
+        let mut sim = Simulation::new(disk.clone(), config).unwrap();
+        let mut measured = Guarded::new(&disk, &config, None).unwrap();
+        let mut trained = Guarded::new(&disk, &config, None).unwrap();
+        for i in 0..requests {
+            let request = read(0, 80_000 + 8 * i, 8);
+            sim.offer(&request).unwrap();
+            measured.offer(0, &request).unwrap();
+            trained.offer(0, &request).unwrap();
+        }
+        sim.settle_below(1).unwrap();
+        let answered = read_at_home(sim.so_far());
+        sim.end_ios().unwrap();
+        let ended = read_at_home(sim.so_far());
+        most = most.max(ended - answered);
+        measured.drain().unwrap();
+        assert_eq!(read_at_home(&measured.lap().unwrap()), ended, "{requests} requests");
+        // What follows on this work begins after the training.
+        sim.end_ios().unwrap();
+        let further = read_at_home(sim.so_far()) - ended;
+        trained.end_training().unwrap();
+        trained.drain().unwrap();
+        assert_eq!(read_at_home(&trained.lap().unwrap()), further, "{requests} requests");
+    }
+    assert!(most > 0, "no window was in flight at any of these answers");
+}
+
+/// A second command reads the window. It is a part of the I/O in front of it, as the read-ahead of
+/// vanilla is.
+#[test]
+fn a_window_behind_a_read_is_no_io_of_its_own() {
+    let (disk, config) = adaptive(Sectors(0), CLOSED);
+    let mut sim = Simulation::new(disk, config).unwrap();
+    for start in scattered(&mut Dice::new(33), 100) {
+        for page in 0..40 {
+            sim.offer(&read(0, start + 8 * page, 8)).unwrap();
+        }
+    }
+    let m = sim.finish().unwrap();
+    let commands = m.costs.of(Class::Foreground, Target::Home, false).ios;
+    assert!(commands > m.engine.home_reads, "no window was read: {:?}", m.engine);
+    assert_eq!(m.device_ios, m.engine.home_reads);
 }
 
 /// A copy of 512 MiB into a write buffer of 64 MiB: most of it goes home by way of the log. That is no

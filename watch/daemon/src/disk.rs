@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
+use std::path::Path;
 
 use seekless_block::Duration;
 
@@ -25,8 +26,12 @@ pub(crate) struct Disk {
 
 impl Disk {
     pub(crate) fn open(mounted: &Mounted) -> io::Result<Self> {
-        let (whole, _) = mounted.disk()?;
-        let open = |name| File::open(whole.join(name));
+        Self::at(&mounted.disk()?.0)
+    }
+
+    /// The counts in this folder, as /sys has them.
+    pub(crate) fn at(folder: &Path) -> io::Result<Self> {
+        let open = |name| File::open(folder.join(name));
         let (inflight, stat) = (open("inflight")?, open("stat")?);
         let mut disk = Self { inflight, stat, before: (0, 0), price: Duration(8_000_000) };
         disk.before = disk.counts().unwrap_or((0, 0));

@@ -19,11 +19,11 @@ use seekless_block::PAGE_BYTES;
 use seekless_host::sys::{
     RawMap, btrfs_inode, btrfs_read_leaf, fiemap, file_handle, open_handle, xfs_inode,
 };
-use seekless_jobs::{Order, PIECE_PAGES, PieceId};
+use seekless_jobs::{Order, PIECE_PAGES, Pages, PieceId};
 
 use crate::btrfs::{Key, Leaves};
 use crate::ext::Ext;
-use crate::processes::is_alive;
+use crate::processes::GroupThreads;
 
 /// Most tasks of a file system that are not done: this many reads of single blocks go to its disk at
 /// once.
@@ -111,18 +111,18 @@ impl Source {
 pub(crate) enum Task {
     /// Pages of the device.
     Metadata(Arc<Device>, Order),
-    /// A group of inodes of XFS, through the mount, for this thread.
-    Inodes(Arc<Target>, u32, u64),
+    /// A group of inodes of XFS, through the mount, for these threads.
+    Inodes(Arc<Target>, GroupThreads, u64),
     /// The leaf of btrfs with this key, the same way.
-    Leaf(Arc<Target>, u32, Key),
+    Leaf(Arc<Target>, GroupThreads, Key),
     /// Open this device, for this mount: a sick disk may take minutes.
     Open(u64, PathBuf),
     /// The leaves of a tree of btrfs on this device, for this mount: what is known of them.
     Leaves(u64, PathBuf, u64, Arc<Leaves>),
-    /// Pages of a file, for this thread.
-    Pages(Arc<Target>, Source, u32, Order),
-    /// Find the generation and the address of a piece, for this thread.
-    Resolve(Arc<Target>, Source, u32, PieceId),
+    /// Pages of a file, for these threads.
+    Pages(Arc<Target>, Source, GroupThreads, Order),
+    /// Find the generation and the address of a piece, for these threads.
+    Resolve(Arc<Target>, Source, GroupThreads, PieceId),
 }
 
 /// What a worker found out about a file system.
@@ -191,10 +191,10 @@ fn work(queue: &Mutex<Receiver<(Task, UnderWay)>>, results: &Sender<FetchResult>
             Task::Metadata(device, order) => read_ahead(device.file.as_fd(), &order),
             // Inodes that are gone cost speed, and nothing else.
             Task::Inodes(target, user, group) => {
-                let _ = with_mount(&target, user, |m| xfs_inode(m, group * GROUP).map(drop));
+                let _ = with_mount(&target, &user, |m| xfs_inode(m, group * GROUP).map(drop));
             }
             Task::Leaf(target, user, key) => {
-                let _ = with_mount(&target, user, |m| btrfs_read_leaf(m, key));
+                let _ = with_mount(&target, &user, |m| btrfs_read_leaf(m, key));
             }
             Task::Open(number, path) => {
                 let device = Device::open(&path).ok().map(Arc::new);
@@ -209,11 +209,11 @@ fn work(queue: &Mutex<Receiver<(Task, UnderWay)>>, results: &Sender<FetchResult>
                     results.send(FetchResult::Leaves(number, found.ok().flatten().map(Box::new)));
             }
             Task::Pages(target, source, user, order) => {
-                let done = pages(&target, &source, user, &order);
+                let done = pages(&target, &source, &user, &order);
                 results_of(&target, (order.pages.file, order.generation), done, results);
             }
             Task::Resolve(target, source, user, place) => {
-                let done = resolve(&target, &source, user, place);
+                let done = resolve(&target, &source, &user, place);
                 results_of(&target, (place.file, 0), done, results);
             }
         }
@@ -255,26 +255,31 @@ fn read_ahead(file: BorrowedFd<'_>, order: &Order) {
 
 fn with_mount(
     target: &Target,
-    user: u32,
+    user: &GroupThreads,
     read: impl FnOnce(BorrowedFd<'_>) -> Result<(), Errno>,
 ) -> Result<(), Errno> {
     open_mount(target, user)?.map_or(Ok(()), |mount| read(mount.as_fd()))
 }
 
-fn pages(target: &Target, source: &Source, user: u32, order: &Order) -> Result<KnownPiece, Errno> {
+fn pages(
+    target: &Target,
+    source: &Source,
+    user: &GroupThreads,
+    order: &Order,
+) -> Result<KnownPiece, Errno> {
     let (inode, pages) = (order.pages.file, &order.pages);
-    let mut known = order.generation;
+    let (mut known, mut present) = (order.generation, None);
     if let Source::Device(device) = source
-        && let Some((generation, _)) = device.wait(inode, pages.first, pages.count)?
+        && let Some((generation, address)) = device.wait(inode, pages.first, pages.count)?
     {
         if known != 0 && known != generation {
             return Err(Errno::STALE);
         }
-        known = generation;
+        (known, present) = (generation, at_address(pages, generation, address));
     }
     let turn = matches!(source, Source::Device(_)).then(|| &target.turn);
     let _turn = turn.map(|t| t.lock().unwrap_or_else(PoisonError::into_inner));
-    let Some(mount) = open_mount(target, user)? else { return Ok(None) };
+    let Some(mount) = open_mount(target, user)? else { return Ok(present) };
     let generation = match source {
         Source::Xfs | Source::Btrfs if known == 0 => source.inode(mount.as_fd(), inode)?.0,
         _ => known,
@@ -287,11 +292,20 @@ fn pages(target: &Target, source: &Source, user: u32, order: &Order) -> Result<K
         FileType::Directory => {}
         _ => return Err(Errno::STALE),
     }
-    Ok(None)
+    Ok(present)
+}
+
+/// The piece of these pages, which follow each other from this address on: a file that was written
+/// again is elsewhere, with the same number and generation.
+fn at_address(pages: &Pages, generation: u32, address: u64) -> KnownPiece {
+    let chunk = u32::try_from(pages.first / PIECE_PAGES).ok()?;
+    let block = (address / PAGE_BYTES).checked_sub(pages.first % PIECE_PAGES);
+    let block = block.filter(|&b| b != 0)?;
+    Some((PieceId { file: pages.file, chunk }, generation, block))
 }
 
 /// Reads a directory of XFS.
-fn list(directory: &OwnedFd, user: u32) -> Result<(), Errno> {
+fn list(directory: &OwnedFd, user: &GroupThreads) -> Result<(), Errno> {
     let mut space = Vec::with_capacity(LIST_BYTES);
     let mut entries = RawDir::new(directory, space.spare_capacity_mut());
     for _ in 0..LISTS {
@@ -304,7 +318,7 @@ fn list(directory: &OwnedFd, user: u32) -> Result<(), Errno> {
                 break;
             }
         }
-        if !is_alive(user) {
+        if !user.is_alive() {
             return Ok(());
         }
     }
@@ -314,7 +328,7 @@ fn list(directory: &OwnedFd, user: u32) -> Result<(), Errno> {
 fn resolve(
     target: &Target,
     source: &Source,
-    user: u32,
+    user: &GroupThreads,
     place: PieceId,
 ) -> Result<KnownPiece, Errno> {
     let first = place.first_page();
@@ -374,8 +388,8 @@ fn open_file(mount: OwnedFd, inode: u64, generation: u32) -> Result<OwnedFd, Err
 
 /// Opens the mount for a program. `None`: the program has ended, or the mount is not there now, or
 /// another one is.
-fn open_mount(target: &Target, user: u32) -> Result<Option<OwnedFd>, Errno> {
-    if !is_alive(user) {
+fn open_mount(target: &Target, user: &GroupThreads) -> Result<Option<OwnedFd>, Errno> {
+    if !user.is_alive() {
         return Ok(None);
     }
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOATIME | OFlags::CLOEXEC;
@@ -398,10 +412,10 @@ pub(crate) fn is_there(device: &Device, order: &Order) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use seekless_jobs::Pages;
+    use std::process::Command;
 
     use super::*;
-    use crate::scratch::Folder;
+    use crate::scratch::{Folder, output};
 
     fn target(point: &str) -> Target {
         let device = rustix::fs::stat(point).map_or(0, |s| s.st_dev);
@@ -439,10 +453,42 @@ mod tests {
     }
 
     #[test]
+    fn a_read_of_a_file_brings_its_present_address() {
+        let has = |name: &str| Command::new(name).arg("-V").output().is_ok();
+        if !has("mkfs.ext4") || !has("debugfs") {
+            eprintln!("SKIPPED address of a file: no mkfs.ext4 or debugfs");
+            return;
+        }
+        let dir = Folder::new("address");
+        let (root, image) = (dir.0.join("root"), dir.0.join("image"));
+        std::fs::create_dir(&root).unwrap();
+        std::fs::write(root.join("file"), vec![1; 50 * PAGE_BYTES as usize]).unwrap();
+        File::create(&image).unwrap().set_len(64 << 20).unwrap();
+        let mut make = Command::new("mkfs.ext4");
+        output(make.args(["-q", "-F", "-b", "4096", "-d"]).arg(&root).arg(&image));
+        let debugfs =
+            |question: &str| output(Command::new("debugfs").args(["-R", question]).arg(&image));
+        let stat = debugfs("stat file");
+        let file: u64 = stat.split_whitespace().nth(1).unwrap().parse().unwrap();
+        let source = Source::Device(Arc::new(Device::open(&image).unwrap()));
+        let mut me = GroupThreads::default();
+        me.used(std::process::id(), 0);
+        for first in [0, 32, 35, 49, 50] {
+            let order = Order { group: 1, pages: Pages { file, first, count: 1 }, generation: 0 };
+            let found = pages(&target("/nowhere"), &source, &me, &order).unwrap();
+            let said = debugfs(&format!("bmap file {first}"));
+            let want: u64 = said.trim().parse().unwrap_or(0);
+            let want = (want != 0).then(|| (first as u32 / 32, want - first % PIECE_PAGES));
+            assert_eq!(found.map(|(p, _, block)| (p.chunk, block)), want, "{first}: {said}");
+        }
+    }
+
+    #[test]
     fn a_mount_point_that_is_hidden_says_nothing_about_files() {
         let pages_of = Pages { file: 77, first: 0, count: 1 };
         let order = Order { group: 1, pages: pages_of, generation: 3 };
-        let me = std::process::id();
-        assert_eq!(pages(&target("/nowhere"), &Source::Xfs, me, &order), Ok(None));
+        let mut me = GroupThreads::default();
+        me.used(std::process::id(), 0);
+        assert_eq!(pages(&target("/nowhere"), &Source::Xfs, &me, &order), Ok(None));
     }
 }

@@ -18,7 +18,7 @@ use crate::events::{Event, KernelEvent, METADATA, READ};
 use crate::fetch::{Device, Fetcher, GROUP, Source, TASKS, Target, Task, UnderWay, is_there};
 use crate::mounts::Mounted;
 use crate::nodes::Nodes;
-use crate::processes::{Processes, is_alive};
+use crate::processes::{GroupThreads, Processes};
 
 /// Most reads at the disk, foreground included, while orders go out.
 const DEPTH: u64 = 32;
@@ -66,8 +66,8 @@ pub(crate) struct Filesystem {
     pub(crate) nodes: Option<Nodes>,
     /// Orders for metadata that may be under way.
     waiting: SentMetadata,
-    /// The last thread of each group that used something here.
-    users: FxHashMap<u32, u32>,
+    /// The threads of each group that used something here.
+    users: FxHashMap<u32, GroupThreads>,
     /// Jobs have changed since they were saved.
     pub(crate) changed: bool,
 }
@@ -121,15 +121,19 @@ impl Filesystem {
         let status = status.map_err(fail("find its device number"))?;
         let (_, disk_number) = mounted.disk().map_err(fail("find its disk in /sys"))?;
         let disk = Disk::open(&mounted).map_err(fail("read the counts of its disk"))?;
+        Ok(Self::new(mounted, id, disk_number, disk, status.st_dev))
+    }
+
+    /// `device`: its device number as stat has it.
+    fn new(mounted: Mounted, id: u64, disk_number: u64, disk: Disk, device: u64) -> Self {
         let target = Arc::new(Target {
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             point: mounted.point.clone(),
-            device: status.st_dev,
+            device,
             turn: Mutex::new(()),
         });
-        let nodes = mounted.tree.map(Nodes::new);
-        Ok(Self {
-            nodes,
+        Self {
+            nodes: mounted.tree.map(Nodes::new),
             watcher: Watcher::default().by_inode(!mounted.is_cached()),
             range: mounted.range(),
             mounted,
@@ -146,7 +150,7 @@ impl Filesystem {
             waiting: SentMetadata::default(),
             users: FxHashMap::default(),
             changed: false,
-        })
+        }
     }
 
     /// Its share of the limits: its disk, pages ahead, and time in vain with these pages.
@@ -309,7 +313,7 @@ impl Filesystem {
         if self.users.len() >= THREADS && !self.users.contains_key(&who.group) {
             self.users.clear();
         }
-        self.users.insert(who.group, event.thread);
+        self.users.entry(who.group).or_default().used(event.thread, event.time);
         Some(who)
     }
 
@@ -322,8 +326,8 @@ impl Filesystem {
         }
     }
 
-    /// Sends orders to the workers. Returns false if there is nothing to send, and true if the
-    /// disk or the workers have enough.
+    /// Sends orders to the workers. Returns false if there is nothing to send, and true if there may
+    /// be, and the disk or the workers have enough.
     pub(crate) fn pump(&mut self, now: u64, fetcher: &Fetcher, files: bool) -> bool {
         self.ask_for_leaves(now, fetcher);
         if !self.watcher.is_busy() {
@@ -342,7 +346,8 @@ impl Filesystem {
         let at_work = self.watcher.is_at_work(SimTime(now)) && self.watcher.may_fetch();
         loop {
             if self.tasks() + self.tasks_each() > TASKS || self.disk.reads_under_way() >= DEPTH {
-                return true;
+                // Without a run that is helped, nothing waits for a place at the disk.
+                return self.watcher.wants_touches();
             }
             // Leaves go out in the order of their addresses: as many as possible are known first.
             let (leaves, more) = self.nodes.as_ref().map_or((0, true), Nodes::waiting);
@@ -453,7 +458,7 @@ impl Filesystem {
         while self.tasks() < TASKS {
             let Some((group, place)) = self.watcher.next_unresolved() else { return };
             if let Some(&user) = self.users.get(&group)
-                && is_alive(user)
+                && user.is_alive()
                 && let Some(source) = self.source()
             {
                 let task = Task::Resolve(Arc::clone(&self.target), source, user, place);
@@ -502,6 +507,7 @@ fn is_bdev(device: u64, number: u64, own: bool, bdev: &mut Option<u64>) -> bool 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scratch::Folder;
 
     #[test]
     fn files_wait_for_metadata_and_without_files_it_is_forgotten_too() {
@@ -518,6 +524,28 @@ mod tests {
             assert_eq!(sent.let_files(files, PATIENCE_NS, || false, |_| false), files);
             assert!(sent.0.is_empty(), "it never comes");
         }
+    }
+
+    /// A look costs calls to the kernel for each processor, and a disk may be busy all day.
+    #[test]
+    fn a_busy_disk_is_looked_at_often_only_while_something_is_read_ahead() {
+        let dir = Folder::new("pump");
+        std::fs::write(dir.0.join("inflight"), format!("{DEPTH} 0\n")).unwrap();
+        std::fs::write(dir.0.join("stat"), "").unwrap();
+        let text = b"30 1 0:0 / /x rw - xfs /dev/x rw\n";
+        let mounted = Mounted::from(seekless_host::mounts::parse(text).remove(0));
+        let mut busy = Filesystem::new(mounted, 1, 0, Disk::at(&dir.0).unwrap(), 0);
+        let fetcher = Fetcher::start().unwrap();
+        let who = PageUser { group: 1, program: 1 };
+        let miss = |busy: &mut Filesystem, n: u64| {
+            let pages = Pages { file: DEVICE, first: n * 64, count: 1 };
+            busy.watcher.missed(SimTime(0), 0, who, pages);
+        };
+        (0..40).for_each(|n| miss(&mut busy, n));
+        assert!(!busy.pump(0, &fetcher, true), "a run that is not helped");
+        busy.watcher.finish(0);
+        (0..9).for_each(|n| miss(&mut busy, n));
+        assert!(busy.pump(0, &fetcher, true), "orders wait for the disk");
     }
 
     #[test]

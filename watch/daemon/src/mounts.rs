@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use rustc_hash::FxHashMap;
 use seekless_host::blocks::{folder, numbers_of, whole_disk};
 use seekless_host::cannot_at;
 use seekless_host::mounts::{MOUNTS, Mount, is_hidden, mounts, numbers};
@@ -134,23 +135,32 @@ pub(crate) fn mounted() -> Result<(Vec<Mount>, Vec<Mounted>), WatchError> {
 impl Choice {
     /// The chosen ones of these, each device once.
     pub(crate) fn of(&self, all: &[Mounted]) -> Vec<Mounted> {
-        let wanted = |m: &&Mounted| {
+        self.chosen(all, Mounted::rotates)
+    }
+
+    /// A host of containers has hundreds of mounts of one device, and mounts all the time: each
+    /// device is asked once.
+    fn chosen(&self, all: &[Mounted], rotates: impl Fn(&Mounted) -> bool) -> Vec<Mounted> {
+        let mut known = FxHashMap::default();
+        let wanted = |&m: &&Mounted| {
             supported(&m.kind).is_ok()
                 // Nobody can open a name in which something was replaced.
                 && !m.point.to_string_lossy().contains('\u{fffd}')
                 && match self {
                     Self::Points(points) => points.contains(&m.point),
-                    Self::Every { also_flash } => *also_flash || m.rotates(),
+                    Self::Every { also_flash } => {
+                        *also_flash || *known.entry(m.device).or_insert_with(|| rotates(m))
+                    }
                 }
         };
         let mut found: Vec<Mounted> = all.iter().filter(wanted).cloned().collect();
+        // A mount of the whole file system comes first, and stays.
+        found.sort_by_key(|m| (m.device, !m.whole));
+        found.dedup_by_key(|m| m.device);
         for mounted in &mut found {
             let other = |m: &Mounted| m.device == mounted.device && m.tree != mounted.tree;
             mounted.alone = !all.iter().any(other);
         }
-        // A mount of the whole file system comes first, and stays.
-        found.sort_by_key(|m| (m.device, !m.whole));
-        found.dedup_by_key(|m| m.device);
         found
     }
 
@@ -223,6 +233,20 @@ broken line
         assert_eq!(part.of(&all)[0].device, (254, 0));
         assert!(part.check(&all).is_ok());
         assert!(Choice::Points(vec!["/srv".into()]).check(&all).is_ok(), "below an automount");
+    }
+
+    #[test]
+    fn each_device_is_asked_once_whether_it_rotates() {
+        let bind = |n: u32| format!("{n} 27 254:0 /d /mnt/{n} rw - ext4 /dev/vda rw\n");
+        let text: String = (100..200).map(bind).collect();
+        let all = parse(&[TEXT, text.as_bytes()].concat());
+        let asked = std::cell::Cell::new(0);
+        let rotates = |_: &Mounted| {
+            asked.set(asked.get() + 1);
+            true
+        };
+        let found = Choice::Every { also_flash: false }.chosen(&all, rotates);
+        assert_eq!((found.len(), asked.get()), (4, 4));
     }
 
     #[test]

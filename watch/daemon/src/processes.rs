@@ -14,6 +14,35 @@ const FRESH_NS: u64 = 20_000_000;
 const LAZY: &str = "ext4lazyinit";
 /// Most threads that are remembered.
 const THREADS: usize = 4096;
+/// Most threads of a group that stand for it, and the longest time between their uses.
+const TOGETHER: usize = 4;
+const TOGETHER_NS: u64 = 100_000_000;
+
+/// The threads of a process group that used something most recently. Nothing is read ahead for a
+/// group whose work has ended. One thread says too little: `find -exec` has a new process for each
+/// file, and a program may have threads that end before it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct GroupThreads {
+    /// Number and last use, the newest first; number 0: none.
+    recent: [(u32, u64); TOGETHER],
+}
+
+impl GroupThreads {
+    /// A thread of the group used something.
+    pub(crate) fn used(&mut self, thread: u32, now: u64) {
+        let place = self.recent.iter().position(|r| r.0 == thread).unwrap_or(TOGETHER - 1);
+        self.recent[..=place].rotate_right(1);
+        self.recent[0] = (thread, now);
+        // A script that waits for its programs may unmount as soon as they have ended.
+        let is_old = |r: &&mut (u32, u64)| now.saturating_sub(r.1) > TOGETHER_NS;
+        self.recent.iter_mut().filter(is_old).for_each(|r| *r = (0, 0));
+    }
+
+    /// Whether one of them is still at work.
+    pub(crate) fn is_alive(&self) -> bool {
+        self.recent.iter().any(|r| r.0 != 0 && is_alive(r.0))
+    }
+}
 
 /// Threads that were seen.
 #[derive(Debug, Default)]
@@ -90,7 +119,7 @@ fn parse(stat: &str) -> Option<(u32, &str)> {
 
 /// Whether a thread is still at work. One that has ended, and that its parent has not asked about
 /// yet, keeps no mount busy any more.
-pub(crate) fn is_alive(thread: u32) -> bool {
+fn is_alive(thread: u32) -> bool {
     fs::read(format!("/proc/{thread}/stat")).is_ok_and(|t| works(&String::from_utf8_lossy(&t)))
 }
 
@@ -117,5 +146,22 @@ mod tests {
         assert!(program(0, "tar") != program(1000, "tar"));
         assert!(works("7 (a) b) S 1 42") && !works("7 (a) Z 1 42") && !works("7 (a"));
         assert!(is_alive(me) && !is_alive(u32::MAX) && !is_alive(0));
+    }
+
+    #[test]
+    fn a_group_is_at_work_while_one_of_its_recent_threads_is() {
+        let (me, gone) = (std::process::id(), u32::MAX);
+        let mut group = GroupThreads::default();
+        assert!(!group.is_alive());
+        group.used(me, 0);
+        (1..TOGETHER as u32).for_each(|n| group.used(gone - n, u64::from(n)));
+        assert!(group.is_alive(), "as the children of `find -exec` end");
+        group.used(gone - 1, 10);
+        assert!(group.is_alive(), "one that is known takes no place of another");
+        let mut crowded = group;
+        crowded.used(gone, 11);
+        assert!(!crowded.is_alive(), "the oldest one goes");
+        group.used(gone - 1, TOGETHER_NS + 1);
+        assert!(!group.is_alive(), "it may have left the mount since");
     }
 }

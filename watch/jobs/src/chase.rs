@@ -2,6 +2,7 @@
 //! grows while the program uses what was fetched, and shrinks when it does not.
 
 use rustc_hash::FxHashMap;
+use seekless_block::SimTime;
 
 use crate::job::Job;
 use crate::piece::{Piece, PieceId};
@@ -124,6 +125,8 @@ pub(crate) struct Chase {
     pub(crate) own: bool,
     /// Furthest position that the program used.
     pub(crate) at: usize,
+    /// When it last went further, or used something that was fetched and not used before.
+    pub(crate) moved: SimTime,
     /// An exit of the job where the program has not gone on yet: nothing behind it is ordered.
     pub(crate) fence: Option<usize>,
     /// Pieces that it used behind the exit.

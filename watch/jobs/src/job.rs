@@ -24,6 +24,10 @@ pub(crate) const EXITS_MOST: usize = 8;
 const LOSS_LEAST: u64 = 32;
 /// One recognized run of this number is left alone, so that the saving is measured.
 const DUEL: u32 = 20;
+/// Fewest helped runs that are compared with runs alone.
+const COMPARED: u32 = 4;
+/// Help makes a job slower if its helped runs take longer by this share: a quarter.
+const SLOWER: u64 = 4;
 
 /// Means over the last runs of one sort.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -328,9 +332,21 @@ impl Job {
         self.pieces.iter_mut().filter(gone).for_each(forget);
     }
 
-    /// A whole run has ended.
+    /// A whole run has ended. A job that help makes slower rests. Meanwhile its runs alone are
+    /// measured, since the first ones may be of long ago; then it is helped again, and compared again.
     pub(crate) fn whole_run(&mut self, helped: bool, misses: u64, took: Duration) {
-        if helped { &mut self.helped } else { &mut self.plain }.add(misses, took);
+        if !helped {
+            self.plain.add(misses, took);
+            return;
+        }
+        self.helped.add(misses, took);
+        let alone = u64::from(self.plain.millis);
+        let is_slower = u64::from(self.helped.millis) > alone + alone / SLOWER;
+        if self.plain.runs > 0 && self.helped.runs >= COMPARED && is_slower {
+            self.rests[0].runs = REST;
+            // Reports still show that it was slower. Runs from then on count more.
+            self.helped.runs = 1;
+        }
     }
 }
 
@@ -435,6 +451,34 @@ mod tests {
         judge(&mut job, 1000, 0);
         assert!(job.rests(), "one more loss");
         assert_eq!(job.turn(false), RunTreatment::Fetch, "other programs rest on their own");
+    }
+
+    #[test]
+    fn a_job_that_help_makes_slower_rests_and_is_compared_again() {
+        let seconds = |n: u64| Duration(n * 1_000_000_000);
+        let mut job = job(&[1]);
+        (0..COMPARED).for_each(|_| job.whole_run(true, 1, seconds(99)));
+        assert!(!job.rests(), "no run was alone");
+        job.helped = Tally::default();
+        job.whole_run(false, 9, seconds(8));
+        (0..COMPARED).for_each(|_| job.whole_run(true, 1, seconds(10)));
+        assert!(!job.rests(), "a quarter longer at most");
+        job.helped = Tally::default();
+        for n in 0..COMPARED {
+            assert!(!job.rests(), "{n} runs");
+            job.whole_run(true, 1, seconds(11));
+        }
+        assert!(job.rests() && job.helped.millis == 11_000, "the report shows it");
+        for n in 0..REST {
+            assert_eq!(job.turn(true), RunTreatment::Leave, "{n}");
+            // The job has become longer since its first run.
+            job.whole_run(false, 9, seconds(12));
+        }
+        for _ in 0..2 * COMPARED {
+            assert_eq!(job.turn(true), RunTreatment::Fetch);
+            job.whole_run(true, 1, seconds(11));
+        }
+        assert_eq!((job.helped.runs, job.helped.millis), (2 * COMPARED + 1, 11_000));
     }
 
     #[test]

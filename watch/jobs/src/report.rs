@@ -53,7 +53,7 @@ pub struct JobReport {
     /// Waits that reading ahead would have saved in a dry run: surely, and at most. Means over the
     /// last dry runs.
     pub would: (u64, u64),
-    /// The job lost twice, and rests.
+    /// The job lost twice, or help made it slower: it is left alone for a while.
     pub rests: bool,
 }
 

@@ -41,6 +41,8 @@ pub(crate) struct Run {
     pub(crate) started: SimTime,
     /// The last use.
     pub(crate) last: SimTime,
+    /// The last use of pages that the run had not used before, or waited for.
+    pub(crate) grown: SimTime,
     pub(crate) seen: Vec<Piece>,
     /// Where each place is in `seen`, and its pages that were missed.
     at: FxHashMap<PieceId, (u32, u32)>,
@@ -74,7 +76,7 @@ pub(crate) struct Run {
 
 impl Run {
     pub(crate) fn new(who: PageUser, now: SimTime) -> Self {
-        Self { who, started: now, last: now, ..Self::default() }
+        Self { who, started: now, last: now, grown: now, ..Self::default() }
     }
 
     /// Whether these pages, missed now, begin a new run: this one has missed them all already.
@@ -122,6 +124,17 @@ impl Run {
         self.at.insert(place, (self.seen.len() as u32, waited));
         self.seen.push(Piece::new(place, pages));
         missed
+    }
+
+    /// Whether the run has used all these pages.
+    pub(crate) fn has_used(&self, place: PieceId, pages: u32) -> bool {
+        let piece = self.at.get(&place).and_then(|&(i, _)| self.seen.get(i as usize));
+        piece.is_some_and(|p| p.pages & pages == pages)
+    }
+
+    /// Pages for which its program waited.
+    pub(crate) fn pages_missed(&self) -> u64 {
+        self.at.values().map(|(_, missed)| u64::from(missed.count_ones())).sum()
     }
 
     /// The file's generation and the piece's address are known now.

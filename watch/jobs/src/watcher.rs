@@ -21,6 +21,9 @@ mod orders;
 pub const IDLE: Duration = Duration(2_000_000_000);
 /// The same while the disk has not answered a read: one that spins up takes its time.
 const IDLE_WAITING: Duration = Duration(30_000_000_000);
+/// A run that does not go further in its job for this long has left the job. It may use the same
+/// pages all day.
+const STALLED: Duration = Duration(60_000_000_000);
 /// A shorter run is not worth learning, in pieces.
 const RUN_LEAST: usize = 8;
 /// The same in pages, where a page is a group of inodes: a piece stands for many reads.
@@ -80,6 +83,9 @@ pub struct Watcher {
     runs: FxHashMap<u32, Run>,
     metadata: Queue,
     files: Queue,
+    /// Orders for metadata and for files of groups whose run is idle: no search for the next order
+    /// passes over them.
+    parked: FxHashMap<u32, [Queue; 2]>,
     /// Where the last orders for files and for metadata were: the next ones are behind them.
     arm: [(bool, u64); 2],
     /// Fetched and not used yet, in pages.
@@ -155,7 +161,7 @@ impl Watcher {
             self.recent.clear();
         }
         let run = self.runs.entry(who.group).or_insert_with(|| Run::new(who, now));
-        run.last = now;
+        (run.last, run.grown) = (now, now);
         if who.program != 0 {
             run.who.program = who.program;
         }
@@ -187,10 +193,14 @@ impl Watcher {
             // A read of a file reports all that was asked for, in memory or not.
             let mask = mask & ordered;
             let Some(run) = self.runs.get_mut(&of).filter(|_| mask != 0) else { continue };
+            let is_new = !run.has_used(place, mask);
             run.note(place, mask, false);
             run.visible.get_or_insert(place);
             if group.is_some() {
                 run.last = now;
+                if is_new {
+                    run.grown = now;
+                }
                 run.unreached.remove(&place);
                 run.chase.iter_mut().for_each(|c| c.sees = true);
                 self.use_piece(now, of, place, mask, false);
@@ -217,7 +227,11 @@ impl Watcher {
         let Some(run) = self.runs.get_mut(&group) else { return };
         let Some(chase) = &mut run.chase else { return };
         let Some(job) = self.jobs.iter().find(|j| j.id == chase.job) else { return };
+        let before = chase.at;
         let Counted { used, vain } = chase.used(job, place, mask, waited);
+        if chase.at > before || used | vain != 0 {
+            chase.moved = now;
+        }
         let (is_lost, took) = (chase.is_lost(), chase.took);
         self.ahead = self.ahead.saturating_sub(u64::from(used.count_ones()));
         self.totals.used += u64::from(used.count_ones());
@@ -260,7 +274,7 @@ impl Watcher {
         // Of the first pieces, the program may use more later.
         let from = if at <= 2 * RUN_LEAST { 0 } else { at + 1 };
         let mut chase = Chase::new(id, (at, from), fetch, same, same || !place.is_metadata());
-        chase.fence = job.fence(at);
+        (chase.fence, chase.moved) = (job.fence(at), now);
         run.chase = Some(chase);
         run.exact = fetch && self.limits.act && at <= 2 * RUN_LEAST;
     }
@@ -376,7 +390,28 @@ impl Watcher {
             self.runs.iter().filter(|(_, r)| idle(r)).map(|(&g, _)| g).collect();
         groups.sort_unstable();
         groups.iter().for_each(|&g| self.close(g, today));
+        self.end_stalled(now);
         std::mem::take(&mut self.learned)
+    }
+
+    /// Runs that go on, and go no further in their job, have left it for good: to see their uses costs
+    /// every program time.
+    fn end_stalled(&mut self, now: SimTime) {
+        let job = |r: &Run| {
+            let chase = r.chase.as_ref()?;
+            (between(chase.moved, now) >= STALLED).then_some(chase.job)
+        };
+        let stalled = self.runs.iter().filter_map(|(&g, r)| Some((g, job(r)?)));
+        let mut stalled: Vec<(u32, u32)> = stalled.collect();
+        stalled.sort_unstable();
+        for (group, job) in stalled {
+            self.end_chase(now, group);
+            if let Some(run) = self.runs.get_mut(&group) {
+                run.others.push(job);
+                // What it uses in memory from now on is not seen.
+                run.exact = false;
+            }
+        }
     }
 
     /// Ends every run. Returns true if a job has changed.
@@ -437,7 +472,8 @@ impl Watcher {
             return;
         }
         self.learned = true;
-        let took = between(run.started, run.last);
+        // Uses of the same pages again are seen in helped runs alone.
+        let took = between(run.started, run.grown);
         // Each program has its own jobs: two programs on one tree use other parts of it.
         let program = run.who.program;
         let own = |j: &&mut Job| program == 0 || j.program == 0 || j.program == program;
@@ -448,7 +484,11 @@ impl Watcher {
                 // Without one fetched page, nothing has helped; the limits allowed none.
                 let helped = |id| id == job.id && run.fetched > 0;
                 let measured = run.helped_by.is_none_or(helped) && !run.blind;
-                if measured && 10 * overlap >= 7 * job.pages() {
+                // Pages that were in memory before make a run short, alone and helped alike. A group
+                // of inodes may come with the read of another one, which nobody counts.
+                let from_disk = run.pages_missed().saturating_add(run.fetched);
+                let cold = if self.by_inode { overlap } else { overlap.min(from_disk) };
+                if measured && 10 * cold >= 7 * job.pages() {
                     job.whole_run(run.helped_by.is_some(), run.misses, took);
                 }
                 let visible = || run.visible.and_then(|p| job.find(p)).unwrap_or(usize::MAX);

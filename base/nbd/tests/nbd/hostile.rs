@@ -3,7 +3,7 @@
 //! the pieces does not change the meaning.
 
 use proptest::prelude::*;
-use seekless_nbd::{Command, CommandFlags};
+use seekless_nbd::{ClientEvent, ClientSession, Command, CommandFlags, Options, ViolationKind};
 
 use crate::harness::{client, feed_server, server};
 use crate::{hex, raw_request, request};
@@ -73,6 +73,32 @@ fn the_corpus_breaks_nothing() {
             println!("{}", name.display());
             target(&std::fs::read(&name).expect("a corpus file"));
         }
+    }
+}
+
+/// A server may describe its export, and its contexts, in any number of replies.
+#[test]
+fn a_handshake_has_an_end() {
+    let bare = Options { structured: false, allocation: false, ..Options::default() };
+    let info = "0003e889045565a9 00000007 00000003 00000002 0063";
+    let structured = "0003e889045565a9 00000008 00000001 00000000";
+    let context = "0003e889045565a9 0000000a 00000004 00000013 00000001 'base:allocation'";
+    for (options, first, again) in [(bare, "", info), (Options::default(), structured, context)] {
+        let mut bytes = hex(&format!("'NBDMAGICIHAVEOPT' 0003 {first}"));
+        bytes.extend(hex(again).repeat(20_000));
+        let (mut session, mut rest, mut out) =
+            (ClientSession::new(options), &bytes[..], Vec::new());
+        let violation = loop {
+            match session.step(rest, &mut out) {
+                Ok((taken, event)) => {
+                    assert_eq!(event, ClientEvent::Nothing);
+                    rest = &rest[taken..];
+                }
+                Err(violation) => break violation,
+            }
+        };
+        assert_eq!(violation.kind, ViolationKind::EndlessHandshake);
+        assert!(violation.at < 300_000, "{violation}");
     }
 }
 

@@ -59,7 +59,7 @@ fn metrics(r: &WatchReport, t: &mut MetricText) {
         family(t, r, "counter", name, unit, help, of);
     }
     family(t, r, "gauge", "jobs", "", "Jobs that are known.", |f| f.jobs.len() as f64);
-    let help = "The disk's time that was read in vain in the last hour.";
+    let help = "The disk's time for reads in vain, in the last hour.";
     let of = |f: &FilesystemReport| f.totals.vain_last_hour as f64 / 1000.0;
     family(t, r, "gauge", "vain_last_hour_seconds", "seconds", help, of);
 }

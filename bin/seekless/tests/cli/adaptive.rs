@@ -92,6 +92,50 @@ fn a_training_is_not_measured_and_not_forgotten() {
     assert!(warm < 0.8 * cold, "{warm} of vanilla after training, {cold} before");
 }
 
+/// The requests that `split` counts are those that are replayed.
+fn is_all_replayed(json: &Value) {
+    let split = |key: &str| json["split"][key].as_u64().unwrap();
+    let (trained, measured) = (split("train_requests"), split("measured_requests"));
+    assert_eq!(json["trace"]["requests"], trained + measured);
+    for run in json["runs"].as_array().unwrap() {
+        assert_eq!(run["requests"], measured, "{}", run["policy"]);
+        assert!(number(&run["busy_s"]) > 0.0, "{}", run["policy"]);
+    }
+}
+
+/// A device with flushes alone has no addresses, and days that go back count for a later day.
+#[test]
+fn no_request_is_split_and_not_replayed() {
+    let place = Place::new();
+    let title = "time_s,device,rwbs,sector,sectors,pid,process,day,service_s\n";
+    let read = |i: u64, day: &str| format!("{i}.0,a,R,{},8,,,{day},\n", i * 80_000);
+    let flush = |i: u64| format!("{i}.0,b,F,0,0,,,,\n");
+    let flushed = (0..100).map(|i| if i % 5 < 2 { read(i, "") } else { flush(i) });
+    place.file("flushed.csv", title.to_owned() + &flushed.collect::<String>());
+    let of =
+        |days: [&str; 4]| (0..40).map(|i: u64| read(i, days[i as usize / 10])).collect::<String>();
+    place.file("back.csv", title.to_owned() + &of(["0", "2", "1", "3"]));
+    place.file("one.csv", title.to_owned() + &of(["1", "0", "0", "0"]));
+    for (trace, train, trained, note) in [
+        ("flushed.csv", "0%", 0, false),
+        ("flushed.csv", "50%", 50, false),
+        ("back.csv", "0%", 0, true),
+        // Days 0, 2 and 3: two of them train.
+        ("back.csv", "50%", 30, true),
+        ("one.csv", "50%", 20, true),
+    ] {
+        let args = [trace, "--disk", "wd800jb", "--cache", "1MiB", "--train", train];
+        let json = place.json(&[&args[..], &["--policy", "vanilla,adaptive,clairvoyant"]].concat());
+        is_all_replayed(&json);
+        assert_eq!(json["split"]["train_requests"], trained, "{trace}, {train}");
+        let goes_back = |n: &Value| n.as_str().unwrap().contains("the days go back");
+        assert_eq!(json["notes"].as_array().unwrap().iter().any(goes_back), note, "{trace}");
+        if train == "0%" {
+            days_add_up(&json, "adaptive");
+        }
+    }
+}
+
 #[test]
 fn where_nothing_repeats_no_day_pays_for_it() {
     let place = Place::new();
@@ -159,6 +203,51 @@ fn a_trail_takes_the_room_that_the_disk_has() {
     assert!(size <= room && size > room - (2 << 20), "{size} of {room}");
     assert_eq!(large["notes"], Value::Array(Vec::new()));
     assert_eq!(run_of(&of("wd800jb"), "adaptive")["optimized_bytes"], 2_u64 << 30);
+    let small = [("0", "no space for a trail"), ("32MiB", "a trail of 32 MiB"), ("64MiB", "")];
+    for (size, words) in small {
+        let args = ["a.trace", "--disk", "wd800jb", "--train", "0", "--optimized", size];
+        let json = place.json(&[&args[..], &["--policy", "vanilla,adaptive"]].concat());
+        let note = json["notes"][0].as_str().unwrap_or_default();
+        assert!(note.contains(words) && note.is_empty() == words.is_empty(), "{size}: {note}");
+    }
+}
+
+/// A small trace on a large disk: the trail is near it, or as far away as the disk allows.
+#[test]
+fn a_trail_at_the_end_of_the_disk_is_far_away_and_costs_more() {
+    let place = Place::new();
+    let mut dice = Dice::new(43);
+    let once: Vec<_> = (0..400).map(|_| (dice.below(200_000) * 8, 8, true)).collect();
+    place.file("a.trace", disksim(&once.repeat(8)));
+    let policies = "adaptive,adaptive:area-at=disk-end,clairvoyant:area-at=disk-end";
+    let args = ["a.trace", "--disk", "wd800jb", "--cache", "1MiB", "--train", "0"];
+    let json = place.json(&[&args[..], &["--policy", policies]].concat());
+    let (near, far) = (&json["runs"][0], &json["runs"][1]);
+    let end = once.iter().map(|(start, len, _)| start + len).max().unwrap();
+    assert_eq!(near["optimized_start_sector"], end);
+    for run in [far, &json["runs"][2]] {
+        // The sectors of the disk, and 2 GiB.
+        assert_eq!(run["optimized_start_sector"], 156_301_488_u64 - (4 << 20));
+        assert_eq!(run["optimized_bytes"], 2_u64 << 30);
+    }
+    for run in [near, far] {
+        assert!(run["trail_reads"].as_u64().unwrap() > 0, "{}", run["policy"]);
+    }
+    assert!(all(far) > all(near), "{} s far away, {} s nearby", all(far), all(near));
+}
+
+/// Times in a wrong unit make days that the trace does not have.
+#[test]
+fn a_trace_of_very_many_days_gets_a_note() {
+    let place = Place::new();
+    for (days, noted) in [(1_000, false), (1_001, true)] {
+        let line = |i: u64| format!("{},R,{},4096\n", i * 86_400, i * 4096);
+        place.file("a.txt", (0..days).map(line).collect::<String>());
+        let args = ["a.txt", "--columns", "time=1:s,op=2,offset=3,size=4", "--disk", "wd800jb"];
+        let json = place.json(&[&args[..], &["--policy", "vanilla", "--train", "0"]].concat());
+        let says = json["notes"].to_string().contains("1001 days with requests");
+        assert_eq!(says, noted, "{}", json["notes"]);
+    }
 }
 
 #[test]

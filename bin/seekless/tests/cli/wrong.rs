@@ -122,6 +122,10 @@ const WRONG: &[(&str, &[&str])] = &[
     ("serve disk.img --nbd tcp:localhost", &["tcp:localhost", "tcp:HOST:PORT"]),
     ("serve disk.img --nbd unix:s --policy adaptve", &["did you mean 'adaptive'?"]),
     ("serve disk.img --nbd unix:s --policy clairvoyant", &["for simulations alone"]),
+    (
+        "serve disk.img --nbd unix:s --policy adaptive:area-at=disk-end",
+        &["key area-at is for simulations alone"],
+    ),
     ("serve disk.img --nbd unix:s --disk exos-20", &["did you mean 'exos-x20'?"]),
     ("serve disk.img --nbd unix:s --area none", &["none", "No such file"]),
     ("serve disk.img --nbd unix:s --area disk.img", &["disk.img", "the backing itself"]),

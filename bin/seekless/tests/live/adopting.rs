@@ -226,6 +226,27 @@ fn release_names_what_it_leaves_and_what_it_does_not_find() {
     same(&before, &system.all(), "released");
 }
 
+/// A power cut may end a release at any moment. The next start of the machine mounts the disk.
+#[test]
+fn a_release_that_ends_early_leaves_the_line_or_the_whole_unit() {
+    let system = System::new("early");
+    let before = system.all();
+    host::succeeds(&mut system.adopt(&["--area", "area"]));
+    // This file cannot be removed.
+    let settings = system.path(&format!("root/etc/seekless/{}.conf", system.name));
+    fs::remove_file(&settings).unwrap();
+    fs::create_dir(&settings).unwrap();
+    host::refused(&mut system.command(&["release", &system.name]), &[&system.name, "remove"]);
+    let fstab = system.path("root/etc/fstab");
+    assert!(before[&fstab] == fs::read(&fstab).unwrap(), "the line is there");
+    let units = system.path("root/etc/systemd/system").read_dir().unwrap();
+    let left: Vec<PathBuf> = units.map(|e| e.unwrap().path()).filter(|p| p.is_file()).collect();
+    assert!(left.len() == 1 && left[0].ends_with("other.service"), "{left:?}");
+    fs::remove_dir(&settings).unwrap();
+    host::succeeds(&mut system.command(&["release", &system.name]));
+    same(&before, &system.all(), "released");
+}
+
 /// A system that is not started has its files below a folder here, and will see them elsewhere.
 #[test]
 fn units_of_another_system_name_its_files_as_it_sees_them() {

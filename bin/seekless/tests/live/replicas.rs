@@ -86,11 +86,22 @@ struct Twins {
     scale: u64,
     trim_every: u64,
     numbers: Numbers,
-    /// Number of comparisons; how often the bare disks differed, and how often ours differed from
-    /// both.
+    /// Number of comparisons; how often the bare disks parted, and how often ours parted from both.
+    /// A difference stays until the files are gone: it counts when it comes or changes, not at each
+    /// look.
     looks: u32,
     bare_differed: u32,
     ours_differed: u32,
+    /// At the last look at each number, how far ours and the other bare disk were from the first.
+    last: [[i64; 2]; 3],
+}
+
+/// What is compared.
+#[derive(Clone, Copy)]
+enum Look {
+    Free,
+    Available,
+    End,
 }
 
 /// Length of the last writes of `Twins::fill`.
@@ -199,16 +210,20 @@ impl Twins {
         let fixed = |df: &Df| (df.blocks, df.files, df.unit);
         assert_eq!([fixed(&all[0]), fixed(&all[2])], [fixed(&all[1]); 2], "{when}: {all:?}");
         let most = (2 * all[0].unit).max(16 << 10) + more;
-        self.same(&format!("{when}: free"), all.each_ref().map(|df| df.free * df.unit), most);
-        self.same(&format!("{when}: df"), all.each_ref().map(|df| df.available * df.unit), most);
+        let free = all.each_ref().map(|df| df.free * df.unit);
+        self.same(&format!("{when}: free"), Look::Free, free, most);
+        let available = all.each_ref().map(|df| df.available * df.unit);
+        self.same(&format!("{when}: df"), Look::Available, available, most);
     }
 
     /// Compares numbers of bytes. Ours may differ by at most `most`, as the bare disks may too, and
     /// mostly not at all.
-    fn same(&mut self, when: &str, [ours, bare, other]: [u64; 3], most: u64) {
+    fn same(&mut self, when: &str, look: Look, [ours, bare, other]: [u64; 3], most: u64) {
         self.looks += 1;
-        self.bare_differed += u32::from(bare != other);
-        self.ours_differed += u32::from(bare == other && ours != bare);
+        let now = [ours, other].map(|bytes| bytes.cast_signed() - bare.cast_signed());
+        let [ours_was, other_was] = std::mem::replace(&mut self.last[look as usize], now);
+        self.bare_differed += u32::from(now[1] != other_was);
+        self.ours_differed += u32::from(now[1] == other_was && now[0] != ours_was);
         if ours != bare || ours != other {
             eprintln!("{when}: ours {ours}, bare disks {bare} and {other}");
         }
@@ -311,6 +326,7 @@ fn ages(kind: &Kind) {
         looks: 0,
         bare_differed: 0,
         ours_differed: 0,
+        last: [[0; 2]; 3],
     };
     let (mut moved, mut yielded, mut copy_reads, mut suspended) = (0, 0, 0, 0);
     for round in 0..rounds {
@@ -333,7 +349,7 @@ fn ages(kind: &Kind) {
         if round > 0 {
             // Free space may differ already: see `compare`.
             let ends = [0, 1, 2].map(|i| Twins::fill(&roots[i]));
-            twins.same("where space ends", ends, (16 << 10) + PIECE);
+            twins.same("where space ends", Look::End, ends, (16 << 10) + PIECE);
             twins.compare("full", PIECE);
             roots.iter().for_each(|root| fs::remove_file(root.join("full")).unwrap());
         }
@@ -363,7 +379,7 @@ fn ages(kind: &Kind) {
     device.detach();
     server.stop();
     eprintln!(
-        "{}: {rounds} rounds, {} files at last; of {} looks at df and where space ends the bare disks differed at {}, ours from \
+        "{}: {rounds} rounds, {} files at last; of {} looks at df and where space ends the bare disks parted at {}, ours from \
          both at {}; replicas of {} written, {} given up for the client, {copy_reads} reads from replicas; suspended at {suspended} looks",
         kind.name,
         twins.files.len(),
@@ -400,7 +416,7 @@ fn ages(kind: &Kind) {
     let (looks, ours, bare) = (twins.looks, twins.ours_differed, twins.bare_differed);
     assert!(
         ours * 3 <= looks.max(3 * bare),
-        "of {looks} looks ours was another than both bare disks at {ours}, these differed at {bare}"
+        "of {looks} looks ours parted from both bare disks at {ours}, these from each other at {bare}"
     );
 }
 

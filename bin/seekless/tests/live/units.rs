@@ -82,6 +82,18 @@ fn a_restart_of_a_ublk_unit_mounts_again_and_a_stop_does_not() {
     assert!(!ublk.0.path().join("mounts").exists());
 }
 
+/// Without a priority of its own, the kernel takes that of the niceness for reads too.
+#[test]
+fn reads_ahead_do_not_come_before_the_reads_of_programs() {
+    let unit = "../../packaging/systemd/seekless-watch.service";
+    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(unit)).unwrap();
+    let value = |key: &str| text.lines().find_map(|l| l.strip_prefix(key)?.strip_prefix('='));
+    assert_eq!(value("Nice"), Some("-10"), "else this test has no subject");
+    // What Linux gives to programs of usual niceness.
+    assert_eq!(value("IOSchedulingClass"), Some("best-effort"));
+    assert_eq!(value("IOSchedulingPriority"), Some("4"));
+}
+
 #[test]
 fn systemd_finds_no_fault_with_the_units() {
     need!("systemd units", programs(&["systemd-analyze"]));

@@ -247,7 +247,8 @@ fn until_helped(slow: &Slow, watch: &Watch, name: &str, script: &str, alone: u64
     for attempt in 1..=6 {
         outputs.push(cold(slow, script));
         let after = job();
-        let [runs, misses, fetched, vain] = std::array::from_fn(|i| after[i] - before[i]);
+        let [runs, misses, fetched, vain] =
+            std::array::from_fn(|i| after[i].saturating_sub(before[i]));
         eprintln!(
             "{script}: attempt {attempt}: {runs} helped, {misses} waits ({alone} alone), \
              {fetched} pages ahead, {vain} of them in vain"

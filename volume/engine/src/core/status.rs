@@ -5,7 +5,7 @@ use seekless_learn::{Copy, Plan};
 
 use super::page_map::CopyState;
 use crate::background::Progress;
-use crate::{Config, Engine, Mode, Stats};
+use crate::{Config, Engine, IoId, Mode, Pending, Stats};
 
 impl Engine {
     /// When to send [`crate::Input::Tick`], if ever: background work waits for its budget or for
@@ -13,6 +13,13 @@ impl Engine {
     #[must_use]
     pub const fn wakeup(&self) -> Option<SimTime> {
         self.background.wakeup
+    }
+
+    /// Whether an I/O in flight only reads ahead: no client asked for its pages when it began.
+    #[must_use]
+    pub fn reads_ahead(&self, io: IoId) -> bool {
+        let pending = self.pending.get(io.0 as usize).and_then(Option::as_ref);
+        matches!(pending, Some(Pending::Read(read)) if read.wanted.is_empty())
     }
 
     /// Progress of the move to the installed plan; `None` without a move.

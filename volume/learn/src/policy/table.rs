@@ -51,13 +51,13 @@ pub const POLICIES: &[PolicyEntry] = &[
     entry(
         PolicyName::Adaptive,
         true,
-        &[Trail],
+        &[Trail, AreaAt],
         "learned read-ahead, and a trail of copies in the order of use; never far behind vanilla",
     ),
     entry(
         PolicyName::Clairvoyant,
         false,
-        &[Trail],
+        &[Trail, AreaAt],
         "as adaptive, but with knowledge of the next 1,000 requests; for comparison, no upper bound",
     ),
     entry(
@@ -171,8 +171,8 @@ pub const KEYS: &[KeyEntry] = &[
     KeyEntry {
         key: AreaAt,
         text: "area-at",
-        values: "median or end",
-        about: "place of the area: among client addresses, at the median read, or behind all of them",
+        values: "median (not for a trail), end or disk-end",
+        about: "place of the area: among client addresses, at the median read; behind all of them; or at the end of the disk",
         live: false,
     },
     KeyEntry {

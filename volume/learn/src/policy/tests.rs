@@ -29,6 +29,11 @@ fn settings_are_read_and_shown() {
     assert_eq!((policy.planning, policy.min_weight), (Planning::Anew, 3));
     assert_eq!((policy.streams, policy.area_at), (Streams::One, AreaAt::End));
     assert_eq!(policy.to_string(), text);
+    let far: Policy = "clairvoyant:area-at=disk-end".parse().unwrap();
+    assert_eq!(
+        (far.area_at, far.to_string().as_str()),
+        (AreaAt::DiskEnd, "clairvoyant:area-at=disk-end")
+    );
     let list = Policy::list("vanilla,adaptive:trail=off,fs2-proven:degree=2").unwrap();
     assert_eq!(
         list.iter().map(|p| (p.trail, p.degree)).collect::<Vec<_>>(),
@@ -50,6 +55,10 @@ fn values_in_the_table_are_all_there_are() {
         assert!(PolicyKey::Planning.entry().values.contains(planning.name()));
         assert_eq!(planning.to_string().parse(), Ok(planning));
     }
+    for at in AreaAt::ALL {
+        assert!(PolicyKey::AreaAt.entry().values.contains(at.name()));
+        assert_eq!(at.to_string().parse(), Ok(at));
+    }
     assert!("daily".parse::<Training>().unwrap_err().contains("partial"));
 }
 
@@ -69,6 +78,10 @@ fn errors_say_which_key_and_what_is_allowed() {
         ("borg:training=partial:training=partial", &["key training is given twice"]),
         ("borg:min-weight=-1", &["min-weight=-1", "a number from 0"]),
         ("adaptive:trail=2", &["trail=2", "on or off"]),
+        (
+            "adaptive:area-at=median",
+            &["area-at=median is not allowed", "not for a trail", "disk-end"],
+        ),
         ("judged:allowance=5", &["policy judged is replaced", "--policy adaptive"]),
         ("oracle", &["policy oracle is replaced", "--policy clairvoyant"]),
         ("fs2:degree=0", &["degree=0", "from 1 to 16"]),
@@ -85,6 +98,8 @@ fn a_served_volume_takes_what_it_can_run() {
     let refused = |text: &str| text.parse::<Policy>().unwrap().check_live().unwrap_err();
     assert!(refused("clairvoyant").to_string().contains("a served volume takes vanilla, adaptive"));
     assert!(refused("borg:area-at=end").to_string().contains("key area-at"));
+    let far = refused("adaptive:area-at=disk-end").to_string();
+    assert!(far.contains("key area-at is for simulations alone"), "{far}");
     assert!(refused("borg:streams=one").to_string().contains("key streams"));
     for text in ["vanilla", "borg:order=lazy", "adaptive:trail=off", "fs2-whole:degree=2"] {
         assert_eq!(text.parse::<Policy>().unwrap().check_live(), Ok(()), "{text}");

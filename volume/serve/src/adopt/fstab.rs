@@ -129,6 +129,11 @@ fn disk_of(line: &str, links: &Path) -> Option<PathBuf> {
     tagged.unwrap_or_else(|| PathBuf::from(unescaped(source))).canonicalize().ok()
 }
 
+/// The directory of a line.
+pub(super) fn dir_of(line: &str) -> Option<PathBuf> {
+    entry(line).map(|entry| entry.dir)
+}
+
 fn entry(line: &str) -> Option<Entry> {
     let mut words = line.split_whitespace().skip(1);
     Some(Entry {

@@ -402,6 +402,12 @@ fn undo(record: &Record, systemd: &Systemd) -> Result<Vec<String>, AdoptError> {
     if record.is_area_made(root) {
         bring_home(record, record.does_area_go(root))?;
     }
+    // The unit counts before a line with its directory. So if the line comes first, one of both mounts
+    // the disk, whenever a power cut ends this. With two directories, both would want the disk. Without
+    // its area, the unit cannot mount, and a line may keep the machine from starting.
+    if record.is_line_of_mount() && record.area.exists() {
+        fstab::restore(root, &record.name)?;
+    }
     record.remove_units(root)?;
     // systemd leaves it when the server stops; it goes with the next start of the machine anyway.
     let run = systemd.at(&units::run_of(&record.name));

@@ -10,7 +10,7 @@ use seekless_host::{HostError, Opened};
 use serde::{Deserialize, Serialize};
 
 use super::units::{self, Mounted, below};
-use super::{AdoptError, file, refused};
+use super::{AdoptError, file, fstab, refused};
 use crate::area;
 
 pub(super) const SCHEMA: &str = "seekless.adopted/1";
@@ -131,9 +131,16 @@ impl Record {
         Ok(())
     }
 
-    /// Removes the units and their links, as far as they exist.
+    /// Whether the line of /etc/fstab and the unit mount on one directory.
+    pub(super) fn is_line_of_mount(&self) -> bool {
+        let line = self.fstab.as_deref().and_then(fstab::dir_of);
+        self.mount.as_ref().is_some_and(|mount| Some(&mount.dir) == line.as_ref())
+    }
+
+    /// Removes the units and their links, as far as they exist. What needs others goes first: a mount
+    /// without its server would keep the machine from starting.
     pub(super) fn remove_units(&self, root: &Path) -> Result<(), AdoptError> {
-        let made = self.links.iter().map(|l| &l.0).chain(&self.files);
+        let made = self.links.iter().map(|l| &l.0).chain(self.files.iter().rev());
         let made: Vec<PathBuf> = made.map(|path| below(root, path)).collect();
         for path in &made {
             remove(path)?;

@@ -5,21 +5,19 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rustix::fs::SeekFrom;
 use rustix::io::{Errno, ReadWriteFlags};
 use seekless_block::{Device, DeviceError, Extent, Flags, Op, SECTOR_BYTES, Sectors};
 use seekless_engine::format::UNSUMMED;
 use seekless_engine::{Examined, Target, in_guard_region, page_sum};
 use seekless_host::{HostError, OpenFile, device_error};
-use seekless_nbd::{STATE_HOLE, STATE_ZERO};
 
 use super::FAST_ZERO;
-use super::flushes::Flushes;
+use super::flushes::{Failed, Flushes};
 use super::guard::GuardError;
 use super::identity;
-use super::medium::Medium;
+use super::medium::{Medium, status_of_piece};
 use super::region::Region;
 use super::remote::Remote;
 use super::runs::{Runs, Side};
@@ -29,8 +27,6 @@ use super::unnamed::{anonymous_file, memory_file};
 const WRITE_NOW_BYTES: usize = 1 << 20;
 /// The host's page.
 const PAGE: u64 = 4096;
-/// Most runs of one block status reply.
-const RUNS_MAX: usize = 512;
 
 /// The two files of a volume.
 #[derive(Debug)]
@@ -61,6 +57,7 @@ pub(crate) struct Disk {
     /// failure of a write once.
     owes: AtomicBool,
     /// One flush runs at a time: the host reports a failure to one of two. This one fails too then.
+    /// The lock of a failed flush is held until its report, or until the disk `owes`.
     flushing: Mutex<()>,
     failures: AtomicU64,
 }
@@ -156,6 +153,7 @@ impl Files {
     pub(crate) fn move_guard(&self, up: bool) -> Result<(), Errno> {
         let home = &self.home;
         let region = home.guard().ok_or(Errno::NXIO)?;
+        let _alone = home.flushing();
         let moved = region
             .keep_account(home, || if up { region.put_up(home) } else { region.take_down(home) });
         moved.inspect_err(|_| home.owe()).map_err(|e| match e {
@@ -207,7 +205,7 @@ impl Files {
         if side == Side::Region && disk.guard().is_some_and(waits) {
             return None;
         }
-        Some(disk.write(at, buf, ReadWriteFlags::empty()))
+        Some(disk.write(at, buf, ReadWriteFlags::empty()).map_err(Errno::from))
     }
 
     /// Reads, and may wait.
@@ -259,7 +257,7 @@ impl Files {
         at: u64,
         len: u64,
         buf: &[u8],
-    ) -> Result<(), Errno> {
+    ) -> Result<(), Failed<'_>> {
         let disk = self.disk(target)?;
         let is_temporary = target == Target::Area && self.is_area_temporary;
         let fua = flags.contains(Flags::FUA) && !is_temporary;
@@ -290,7 +288,7 @@ impl Files {
     /// Lets the next reads of the area ask its medium, and not the host's memory.
     pub(crate) fn forget_area(&self) {
         let Some(area) = &self.area else { return };
-        if area.sync().is_err() {
+        if let Err(_held) = area.sync() {
             area.owe();
         }
         area.forget();
@@ -304,7 +302,7 @@ impl Files {
     }
 
     /// Holes of the backing from `at` on, as (bytes, state): for `len` bytes, or the first
-    /// [`RUNS_MAX`] runs.
+    /// runs, if there are many.
     pub(crate) fn status(&self, at: u64, len: u32) -> Vec<(u32, u32)> {
         let Medium::File(home) = &self.home.own else { return vec![(len, 0)] };
         if self.may_be_newer {
@@ -316,32 +314,6 @@ impl Files {
             status_of_piece(home, p.at, p.len, &mut runs);
         }
         runs
-    }
-}
-
-/// Holes of one piece of a file, as (bytes, state).
-fn status_of_piece(file: &OpenFile, at: u64, len: u64, runs: &mut Vec<(u32, u32)>) {
-    let end = at + len;
-    let mut from = at;
-    while from < end && runs.len() < RUNS_MAX {
-        let data = match rustix::fs::seek(file, SeekFrom::Data(from)) {
-            Ok(data) => data.min(end),
-            // No data up to the end of the file.
-            Err(Errno::NXIO) => end,
-            // Not known: counts as data.
-            Err(_) => from,
-        };
-        let hole = if data > from {
-            data
-        } else {
-            match rustix::fs::seek(file, SeekFrom::Hole(from)) {
-                Ok(hole) if hole > from => hole.min(end),
-                _ => end,
-            }
-        };
-        let state = if data > from { STATE_HOLE | STATE_ZERO } else { 0 };
-        runs.push(((hole - from) as u32, state));
-        from = hole;
     }
 }
 
@@ -441,17 +413,28 @@ impl Disk {
         }
     }
 
-    fn sync(&self) -> Result<(), Errno> {
+    /// Whether a flush would have to wait.
+    #[cfg(test)]
+    pub(crate) fn is_busy(&self) -> bool {
+        self.flushing.try_lock().is_err() || self.flushes.is_busy()
+    }
+
+    fn flushing(&self) -> MutexGuard<'_, ()> {
+        self.flushing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn sync(&self) -> Result<(), Failed<'_>> {
         let before = self.failures.load(SeqCst);
-        let _alone = self.flushing.lock().unwrap_or_else(PoisonError::into_inner);
+        let alone = self.flushing();
         let owes = self.owes.swap(false, SeqCst);
         let synced = self.flushes.flush(|| self.own.write_back(), || self.own.sync());
         let synced = synced.and(self.guard().map_or(Ok(()), Region::sync));
         if synced.is_err() {
             self.failures.fetch_add(1, SeqCst);
-            return synced;
         }
-        if owes || self.failures.load(SeqCst) != before { Err(Errno::IO) } else { Ok(()) }
+        let missed = owes || self.failures.load(SeqCst) != before;
+        let ended = if missed { synced.and(Err(Errno::IO)) } else { synced };
+        ended.map_err(|errno| Failed::flush(errno, alone))
     }
 
     /// Drops what the host has in memory and need not write.
@@ -494,7 +477,7 @@ impl Disk {
         }
     }
 
-    fn write(&self, at: u64, buf: &[u8], how: ReadWriteFlags) -> Result<(), Errno> {
+    fn write(&self, at: u64, buf: &[u8], how: ReadWriteFlags) -> Result<(), Failed<'_>> {
         self.check_end(at, buf.len() as u64)?;
         for p in self.runs().pieces(at, buf.len() as u64) {
             let part = buf.get(p.from as usize..(p.from + p.len) as usize).unwrap_or_default();
@@ -533,7 +516,9 @@ impl Disk {
                     return Err(Errno::OPNOTSUPP);
                 }
             }
-            let write = |at, part: &[u8]| self.write(at, part, ReadWriteFlags::empty());
+            let write = |at, part: &[u8]| {
+                self.write(at, part, ReadWriteFlags::empty()).map_err(Errno::from)
+            };
             OpenFile::write_zeroes(at + p.from, p.len, write)?;
         }
         Ok(())
@@ -554,11 +539,13 @@ impl Device for Disk {
     fn write(&mut self, extent: Extent, buf: &[u8]) -> Result<(), DeviceError> {
         self.check(extent, buf.len())?;
         let at = extent.start.0 * SECTOR_BYTES;
-        Self::write(self, at, buf, ReadWriteFlags::empty()).map_err(device_error("writing", extent))
+        Self::write(self, at, buf, ReadWriteFlags::empty())
+            .map_err(Errno::from)
+            .map_err(device_error("writing", extent))
     }
 
     fn flush(&mut self) -> Result<(), DeviceError> {
-        self.sync().map_err(device_error("flushing", Extent::default()))
+        self.sync().map_err(Errno::from).map_err(device_error("flushing", Extent::default()))
     }
 
     fn write_zeroes(&mut self, extent: Extent) -> Result<(), DeviceError> {

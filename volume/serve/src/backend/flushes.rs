@@ -5,7 +5,7 @@
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use rustix::io::Errno;
 
@@ -22,6 +22,35 @@ struct DeviceFlushes {
     failures: AtomicU64,
 }
 
+/// A failure before its report. Its owner keeps other flushes out until then: the host reports a
+/// failure once, so a flush that begins now may succeed, and must not be reported first.
+#[derive(Debug)]
+pub(crate) struct Failed<'a> {
+    pub(crate) errno: Errno,
+    _flushing: Option<MutexGuard<'a, ()>>,
+    _turn: Option<RwLockReadGuard<'a, ()>>,
+}
+
+impl<'a> Failed<'a> {
+    /// A failed flush of a disk, with the lock of its flushes.
+    pub(crate) const fn flush(errno: Errno, flushing: MutexGuard<'a, ()>) -> Self {
+        Self { errno, _flushing: Some(flushing), _turn: None }
+    }
+}
+
+/// A failure that takes no report from a flush.
+impl From<Errno> for Failed<'_> {
+    fn from(errno: Errno) -> Self {
+        Self { errno, _flushing: None, _turn: None }
+    }
+}
+
+impl From<Failed<'_>> for Errno {
+    fn from(failed: Failed<'_>) -> Self {
+        failed.errno
+    }
+}
+
 /// The flushes of a file, and its share in those of its device.
 #[derive(Debug, Default)]
 pub(crate) struct Flushes {
@@ -35,6 +64,12 @@ impl Flushes {
     pub(crate) fn beside(&self) -> Self {
         let reported = AtomicU64::new(self.device.failures.load(SeqCst));
         Self { device: Arc::clone(&self.device), reported }
+    }
+
+    /// Whether a flush must wait for another one, or for a durable write.
+    #[cfg(test)]
+    pub(crate) fn is_busy(&self) -> bool {
+        self.device.turn.try_write().is_err()
     }
 
     #[cfg(test)]
@@ -89,19 +124,20 @@ impl Flushes {
         &self,
         durable: bool,
         write: impl FnOnce() -> Result<(), Errno>,
-    ) -> Result<(), Errno> {
+    ) -> Result<(), Failed<'_>> {
         if !durable {
-            return write();
+            return Ok(write()?);
         }
-        let _beside_others = self.device.turn.read().unwrap_or_else(PoisonError::into_inner);
-        write().inspect_err(|&e| {
+        let beside_others = self.device.turn.read().unwrap_or_else(PoisonError::into_inner);
+        write().map_err(|errno| {
             // Without space nothing was written, and nothing flushed.
-            if matches!(e, Errno::NOSPC | Errno::DQUOT | Errno::FBIG) {
-                return;
+            if matches!(errno, Errno::NOSPC | Errno::DQUOT | Errno::FBIG) {
+                return errno.into();
             }
             let before = self.device.failures.fetch_add(1, SeqCst);
             // The caller has this report. Older ones are still to come.
             let _ = self.reported.compare_exchange(before, before + 1, SeqCst, SeqCst);
+            Failed { errno, _flushing: None, _turn: Some(beside_others) }
         })
     }
 }
@@ -139,7 +175,7 @@ mod tests {
     }
 
     fn flush(files: &Files, target: Target) -> Result<(), Errno> {
-        files.change(target, Op::Flush, Flags::NONE, 0, 0, &[])
+        Ok(files.change(target, Op::Flush, Flags::NONE, 0, 0, &[])?)
     }
 
     /// A hole in the log: recovery ends there, and loses what later flushes of the area cover.
@@ -167,7 +203,9 @@ mod tests {
         {
             let home = Flushes::default();
             let area = home.beside();
-            home.write(durable, || Err(errno)).unwrap_err();
+            let failed = home.write(durable, || Err(errno)).unwrap_err();
+            assert_eq!(home.is_busy(), is_flush, "no flush comes before its report");
+            drop(failed);
             assert_eq!(flushes(&area).is_err(), is_flush, "{durable} {errno}");
             assert_eq!(flushes(&area), Ok(()));
         }

@@ -2,12 +2,17 @@
 
 use std::sync::Arc;
 
+use rustix::fs::SeekFrom;
 use rustix::io::{Errno, ReadWriteFlags};
 use seekless_block::{Flags, Op};
 use seekless_host::OpenFile;
+use seekless_nbd::{STATE_HOLE, STATE_ZERO};
 
 use super::FAST_ZERO;
 use super::remote::Remote;
+
+/// Most runs of one block status reply.
+const RUNS_MAX: usize = 512;
 
 /// Where the bytes of a disk stand.
 #[derive(Debug)]
@@ -96,5 +101,31 @@ impl Medium {
                 remote.change(Op::WriteZeroes, flags, at, len, &[]).map(|()| true)
             }
         }
+    }
+}
+
+/// Holes of one piece of a file, as (bytes, state); stops behind [`RUNS_MAX`] runs.
+pub(super) fn status_of_piece(file: &OpenFile, at: u64, len: u64, runs: &mut Vec<(u32, u32)>) {
+    let end = at + len;
+    let mut from = at;
+    while from < end && runs.len() < RUNS_MAX {
+        let data = match rustix::fs::seek(file, SeekFrom::Data(from)) {
+            Ok(data) => data.min(end),
+            // No data up to the end of the file.
+            Err(Errno::NXIO) => end,
+            // Not known: counts as data.
+            Err(_) => from,
+        };
+        let hole = if data > from {
+            data
+        } else {
+            match rustix::fs::seek(file, SeekFrom::Hole(from)) {
+                Ok(hole) if hole > from => hole.min(end),
+                _ => end,
+            }
+        };
+        let state = if data > from { STATE_HOLE | STATE_ZERO } else { 0 };
+        runs.push(((hole - from) as u32, state));
+        from = hole;
     }
 }

@@ -16,7 +16,7 @@ use seekless_engine::format::{AreaId, Label};
 use seekless_host::OpenFile;
 
 use super::files::Disk;
-use super::flushes::Flushes;
+use super::flushes::{Failed, Flushes};
 use super::guard::{
     EDGE, Guard, GuardError, GuardFault, PAGES, REGION, Standing, open_pages, sum_of, sum_pages,
 };
@@ -116,9 +116,9 @@ impl Region {
         extent.len.0 > 0 && (extent.start.0 < EDGE || extent.end().0 > self.keys.1.0 - EDGE)
     }
 
-    pub(crate) fn write(&self, at: u64, buf: &[u8], how: ReadWriteFlags) -> Result<(), Errno> {
+    pub(crate) fn write(&self, at: u64, buf: &[u8], how: ReadWriteFlags) -> Result<(), Failed<'_>> {
         if self.switch.load(SeqCst) == HALFWAY {
-            return Err(Errno::IO);
+            return Err(Errno::IO.into());
         }
         if self.loses_sums(at, buf.len() as u64) {
             self.open_pages(self.pages(at, buf.len() as u64)).map_err(|_| Errno::IO)?;
@@ -437,7 +437,10 @@ mod tests {
             region.turn(UP);
             let home = Disk::new(memory(HOME), Runs::all()).with_guard(region);
             let files = Files::of(home, area, None);
-            let flush = |target| files.change(target, Op::Flush, Flags::NONE, 0, 0, &[]);
+            let flush = |target| {
+                let flushed = files.change(target, Op::Flush, Flags::NONE, 0, 0, &[]);
+                flushed.map_err(Errno::from)
+            };
             flush(bad).unwrap_err();
             flush(other).unwrap_err();
             assert_eq!(flush(other), Ok(()), "once");
@@ -448,7 +451,10 @@ mod tests {
     #[test]
     fn what_the_region_may_have_lost_is_reported_though_the_guard_went_down() {
         let (files, _area) = guarded();
-        let flush = || files.change(Target::Home, Op::Flush, Flags::NONE, 0, 0, &[]);
+        let flush = || {
+            let flushed = files.change(Target::Home, Op::Flush, Flags::NONE, 0, 0, &[]);
+            flushed.map_err(Errno::from)
+        };
         flush().unwrap();
         for writes in [false, true] {
             if writes {

@@ -12,6 +12,7 @@ use seekless_nbd::Errno;
 
 use super::errno_of;
 use super::files::Files;
+use super::flushes::Failed;
 use crate::error::ServeError;
 use seekless_host::reserve::Waits;
 use seekless_host::{cannot, reserve_bounce};
@@ -120,9 +121,11 @@ impl Workers {
                 while let Ok(job) = jobs.recv() {
                     let weight = job.weight();
                     let wait = (!job.is_long()).then(|| waits.begin(index));
-                    let ended = carry_out(&files, job);
-                    drop(wait);
-                    if report.send((index, weight, ended)).is_err() {
+                    let is_reported = carry_out(&files, job, |ended| {
+                        drop(wait);
+                        report.send((index, weight, ended)).is_ok()
+                    });
+                    if !is_reported {
                         break;
                     }
                     ring(&bell);
@@ -175,19 +178,20 @@ pub(crate) fn ring(bell: &OwnedFd) {
     let _ = rustix::io::write(bell, &1u64.to_ne_bytes());
 }
 
-fn carry_out(files: &Files, mut job: Job) -> EndedJob {
+/// A failed flush or durable write keeps other flushes out until `report` returns.
+fn carry_out<T>(files: &Files, mut job: Job, report: impl FnOnce(EndedJob) -> T) -> T {
     let range = job.from..job.from.saturating_add(job.len as usize);
     let mut runs = Vec::new();
-    let result = match job.work {
+    let result: Result<(), Failed<'_>> = match job.work {
         Work::Io(target, Op::Read, _) => match job.buf.get_mut(range) {
-            Some(buf) => files.read(target, job.at, buf),
-            None => Err(rustix::io::Errno::FAULT),
+            Some(buf) => files.read(target, job.at, buf).map_err(Failed::from),
+            None => Err(rustix::io::Errno::FAULT.into()),
         },
         Work::Io(target, op, flags) => {
             let buf = if op == Op::Write { job.buf.get(range) } else { Some([].as_slice()) };
             match buf {
                 Some(buf) => files.change(target, op, flags, job.at, job.len, buf),
-                None => Err(rustix::io::Errno::FAULT),
+                None => Err(rustix::io::Errno::FAULT.into()),
             }
         }
         Work::Status => {
@@ -198,13 +202,19 @@ fn carry_out(files: &Files, mut job: Job) -> EndedJob {
             files.will_need(target, job.at, job.len);
             Ok(())
         }
-        Work::Guard(up) => files.move_guard(up),
+        Work::Guard(up) => files.move_guard(up).map_err(Failed::from),
         Work::Forget => {
             files.forget_area();
             Ok(())
         }
     };
-    EndedJob { name: job.name, result: result.map_err(errno_of), buf: job.buf, runs }
+    let told = match &result {
+        Ok(()) => Ok(()),
+        Err(failed) => Err(errno_of(failed.errno)),
+    };
+    let reported = report(EndedJob { name: job.name, result: told, buf: job.buf, runs });
+    drop(result);
+    reported
 }
 
 #[cfg(test)]
@@ -217,6 +227,7 @@ mod tests {
     use crate::backend::unnamed::memory_file;
 
     const GIB: u64 = 1 << 30;
+    const BYTES: u64 = 1 << 20;
 
     fn job(op: Op, len: u64) -> Job {
         let buf = vec![0; if op == Op::Read { len as usize } else { 0 }];
@@ -254,6 +265,31 @@ mod tests {
         }
         assert_eq!(waiting(&workers), [0u64; 8]);
         workers.stop();
+    }
+
+    /// The host has reported the failure once, so a flush that begins now ends well. If the volume
+    /// heard of that one first, it would tell a client that its writes are durable.
+    #[test]
+    fn a_failure_is_reported_before_another_flush_begins() {
+        let working = || Disk::new(memory_file(BYTES).unwrap(), Runs::new(&[(0, BYTES)]));
+        let null = std::fs::File::open("/dev/null").unwrap();
+        // Opened for reading.
+        let failing = Disk::new(null.into(), Runs::new(&[(0, BYTES)]));
+        for (home, op) in
+            [(working(), Op::Flush), (working(), Op::WriteZeroes), (failing, Op::Write)]
+        {
+            if op != Op::Write {
+                home.owe();
+            }
+            let files = Files::of(home, working(), None);
+            let len = if op == Op::Flush { 0 } else { 4096 };
+            let work = Work::Io(Target::Home, op, Flags::FUA);
+            carry_out(&files, Job { work, buf: vec![0; len as usize], ..job(op, len) }, |ended| {
+                assert!(ended.result.is_err(), "{op:?}");
+                assert!(files.home().is_busy(), "{op:?}");
+            });
+            assert!(!files.home().is_busy(), "{op:?}");
+        }
     }
 
     #[test]

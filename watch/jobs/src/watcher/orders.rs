@@ -22,8 +22,7 @@ impl Watcher {
     pub fn next_order(&mut self, now: SimTime, files: bool) -> Option<Order> {
         self.refill(now);
         if !self.limits.act {
-            self.metadata.clear();
-            self.files.clear();
+            self.clear_orders();
             return None;
         }
         if self.ahead.saturating_add(self.held) >= self.limits.pages_ahead {
@@ -39,8 +38,7 @@ impl Watcher {
                 return None;
             }
             // Nothing more is ordered until the allowance returns.
-            self.metadata.clear();
-            self.files.clear();
+            self.clear_orders();
             self.totals.guarded += 1;
             return None;
         }
@@ -160,6 +158,7 @@ impl Watcher {
     /// Lets every chase order what its windows allow.
     fn refill(&mut self, now: SimTime) {
         self.book_late(now);
+        self.park(now);
         let mut vain = Vec::new();
         for (&group, run) in &mut self.runs {
             if between(run.last, now) >= IDLE {
@@ -184,7 +183,37 @@ impl Watcher {
         self.in_vain(now, late, self.last_took);
     }
 
+    /// Takes orders of runs that became idle out of the queues, and returns those of runs that are
+    /// at work again.
+    fn park(&mut self, now: SimTime) {
+        for (&group, run) in &self.runs {
+            let idle = between(run.last, now) >= IDLE;
+            if idle == self.parked.contains_key(&group) {
+                continue;
+            }
+            let queues = [&mut self.metadata, &mut self.files];
+            if let Some(parked) = self.parked.remove(&group) {
+                queues.into_iter().zip(parked).for_each(|(queue, own)| queue.extend(own));
+                continue;
+            }
+            let parked = queues.map(|queue| {
+                let (own, others) =
+                    std::mem::take(queue).into_iter().partition(|(_, (g, _))| *g == group);
+                *queue = others;
+                own
+            });
+            self.parked.insert(group, parked);
+        }
+    }
+
+    fn clear_orders(&mut self) {
+        self.metadata.clear();
+        self.files.clear();
+        self.parked.clear();
+    }
+
     pub(super) fn drop_orders(&mut self, group: u32) {
+        self.parked.remove(&group);
         self.metadata.retain(|_, (g, _)| *g != group);
         self.files.retain(|_, (g, _)| *g != group);
     }

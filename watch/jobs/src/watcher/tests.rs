@@ -8,6 +8,8 @@ use super::orders::key;
 use super::*;
 use crate::{DEVICE, Piece, VAIN_MOST};
 
+mod long;
+
 const SECOND: u64 = 1_000_000_000;
 const DU: PageUser = PageUser { group: 10, program: 1 };
 const TAR: PageUser = PageUser { group: 11, program: 2 };

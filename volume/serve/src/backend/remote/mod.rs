@@ -2,20 +2,23 @@
 //!
 //! A server that died may have lost changes that it had acknowledged and not flushed. So this
 //! module keeps these changes until a flush covers them. On the first new connection, the module
-//! sends them again in their order. Then it sends again all requests without an answer: reads, and
-//! changes that no client knows to be done. Until all connections are made, the module sends
-//! nothing else.
+//! sends them again in their order, and behind them the changes without an answer: a reader may have
+//! seen those. Until then, and until all connections are made, the module sends nothing else. Then
+//! all requests without an answer are sent again. Overlapping changes are sent one after the other,
+//! so that their order is known.
 //!
 //! One case has no solution in the protocol: a server loses a connection, continues a request of
 //! this connection, and executes the request after later requests.
 
+#[cfg(test)]
+mod tests;
 mod unflushed;
 mod uri;
 
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
@@ -32,7 +35,7 @@ pub use uri::NbdUri;
 
 /// Connections, if a flush on one of them covers all.
 const CONNECTIONS: usize = 8;
-/// A server that is silent for so long counts as dead.
+/// A server that is silent for so long counts as dead. Its greeting may take twice as long.
 const SILENCE: Duration = Duration::from_secs(30);
 /// Requests wait so long for a new connection.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -61,8 +64,9 @@ struct Offer {
 struct Line {
     /// How often connections were made again.
     remade: u64,
-    /// The last attempt failed: the next ones do not wait.
-    is_dead: bool,
+    /// When the last attempt ended, if it failed. This answers all requests from before, and those
+    /// right behind it: an attempt at a silent server takes long. The next attempt is a single one.
+    dead: Option<Instant>,
 }
 
 /// Connections. All of them are made at the same time: if a server died and runs again, none of the
@@ -86,13 +90,18 @@ pub(crate) struct Remote {
     tls: Option<TlsHome>,
     offer: Offer,
     patience: Duration,
+    silence: Duration,
     /// Shared by requests in flight; held alone while connections are made again.
     line: RwLock<Line>,
     pool: Mutex<Pool>,
     returned: Condvar,
     unflushed: Mutex<Unflushed>,
+    /// A change has its answer.
+    ended: Condvar,
     /// A flush failed that nobody asked for: the next flush fails.
     owes: AtomicBool,
+    /// One flush at a time: so each one knows whether the one before it `owes` its failure.
+    flushing: Mutex<()>,
     counts: Mutex<ElsewhereStatus>,
 }
 
@@ -117,9 +126,13 @@ const fn errno(e: NbdErrno) -> Errno {
     }
 }
 
-fn dial(uri: &NbdUri, tls: Option<&TlsHome>) -> Result<(Client, Offer), ClientError> {
+fn dial(
+    uri: &NbdUri,
+    tls: Option<&TlsHome>,
+    silence: Duration,
+) -> Result<(Client, Offer), ClientError> {
     let options = Options { export: uri.export.clone(), ..Options::default() };
-    let client = Client::connect_with(&uri.address, options, SILENCE, tls)?;
+    let client = Client::connect_with(&uri.address, options, silence, tls)?;
     let offer = Offer {
         size: client.size(),
         flags: client.flags(),
@@ -137,7 +150,7 @@ impl Remote {
     pub(crate) fn connect(uri: NbdUri, read_only: bool) -> Result<Self, ServeError> {
         let refused = |why: String| ServeError::Uri { uri: uri.to_string(), why };
         let tls = TlsHome::of(&uri)?;
-        let (client, offer) = dial(&uri, tls.as_ref())
+        let (client, offer) = dial(&uri, tls.as_ref(), SILENCE)
             .map_err(|source| ServeError::Remote { uri: uri.to_string(), source })?;
         let has = |flag| offer.flags.contains(flag);
         if !offer.size.is_multiple_of(512) || offer.size == 0 {
@@ -173,11 +186,14 @@ impl Remote {
             tls,
             offer,
             patience: PATIENCE,
+            silence: SILENCE,
             line: RwLock::default(),
             pool: Mutex::default(),
             returned: Condvar::new(),
             unflushed: Mutex::default(),
+            ended: Condvar::new(),
             owes: AtomicBool::new(false),
+            flushing: Mutex::default(),
             counts: Mutex::default(),
         };
         let failed = |source| ServeError::Remote { uri: remote.uri.to_string(), source };
@@ -244,9 +260,10 @@ impl Remote {
     fn redial(&self) -> Result<Vec<Client>, ClientError> {
         // A flush covers the writes of its own connection, unless the server promises more.
         let most = if self.has(TransmissionFlags::CAN_MULTI_CONN) { CONNECTIONS } else { 1 };
-        let mut clients = Vec::new();
-        while clients.len() < most {
-            match dial(&self.uri, self.tls.as_ref()) {
+        let (begun, mut clients) = (Instant::now(), Vec::new());
+        // A slow server gets fewer, because no request is sent meanwhile.
+        while clients.is_empty() || clients.len() < most && begun.elapsed() < self.silence {
+            match dial(&self.uri, self.tls.as_ref(), self.silence) {
                 Ok((client, offer)) if offer == self.offer => clients.push(client),
                 Ok(_) => return Err(ClientError::Changed),
                 // The server takes fewer.
@@ -287,17 +304,20 @@ impl Remote {
             if begun.elapsed() > self.patience {
                 return Err(Errno::IO);
             }
-            self.reconnect(seen)?;
+            self.reconnect(seen, begun)?;
         }
     }
 
-    /// Makes the connections anew, unless that has happened since, and sends again what was not
-    /// flushed.
-    fn reconnect(&self, seen: u64) -> Result<(), Errno> {
+    /// Makes the connections again, unless that has happened since, and sends again what was not
+    /// flushed. For a request of the time `asked`.
+    fn reconnect(&self, seen: u64, asked: Instant) -> Result<(), Errno> {
         // All requests in flight have ended, or failed.
         let mut line = self.line.write().unwrap_or_else(PoisonError::into_inner);
         if line.remade != seen {
             return Ok(());
+        }
+        if line.dead.is_some_and(|at| asked < at || at.elapsed() < PAUSES.1) {
+            return Err(Errno::IO);
         }
         locked(&self.pool).idle.clear();
         let (begun, mut pause) = (Instant::now(), PAUSES.0);
@@ -312,11 +332,11 @@ impl Remote {
                 let mut counts = locked(&self.counts);
                 counts.reconnects += 1;
                 counts.away_s += before.broken.map_or(0.0, |since| since.elapsed().as_secs_f64());
-                *line = Line { remade: line.remade + 1, is_dead: false };
+                *line = Line { remade: line.remade + 1, dead: None };
                 return Ok(());
             }
-            if line.is_dead || begun.elapsed() > self.patience {
-                line.is_dead = true;
+            if line.dead.is_some() || begun.elapsed() > self.patience {
+                line.dead = Some(Instant::now());
                 return Err(Errno::IO);
             }
             std::thread::sleep(pause);
@@ -324,19 +344,29 @@ impl Remote {
         }
     }
 
-    /// On the first of the new connections. The read shows that the server has not died since that
-    /// one was made, before the others.
+    /// On the first of the new connections. An answer to the read shows that the server has not died
+    /// since that one was made, before the others.
     fn send_again(&self, first: &mut Client) -> Result<(), ClientError> {
-        first.read(0, 512)?;
-        let unflushed = locked(&self.unflushed);
-        unflushed.iter().try_for_each(|change| self.send(first, change))?;
+        // A bad sector is an answer too.
+        answered(first.read(0, 512).map(drop))?;
+        let mut unflushed = locked(&self.unflushed);
+        // Another server may refuse fast zeroes, and these are needed now.
+        let kept = |change: &Change| Flags(change.flags.0 & !FAST_ZERO.0);
+        unflushed.iter().try_for_each(|change| self.send(first, change, kept(change)))?;
         locked(&self.counts).sent_again += unflushed.iter().count() as u64;
+        // They are sent once more by those who wait for their answers, and a refusal is for them.
+        for (number, change) in unflushed.unanswered() {
+            if let Err(error) = answered(self.send(first, &change, kept(&change))) {
+                unflushed.failed(number, error.is_silence());
+                return Err(error);
+            }
+        }
         Ok(())
     }
 
     /// One change that fits into one request.
-    fn send(&self, client: &mut Client, change: &Change) -> Result<(), ClientError> {
-        let Change { op, flags, at, bytes, .. } = change;
+    fn send(&self, client: &mut Client, change: &Change, flags: Flags) -> Result<(), ClientError> {
+        let Change { op, at, bytes, .. } = change;
         let (at, len) = (*at, u32::try_from(change.len).unwrap_or(u32::MAX));
         match op {
             Op::Write if flags.contains(Flags::FUA) => client.write_fua(at, bytes),
@@ -379,8 +409,9 @@ impl Remote {
         match op {
             Op::Read => return Ok(()),
             Op::Flush => {
+                let alone = locked(&self.flushing);
                 let owes = self.owes.swap(false, SeqCst);
-                self.flush()?;
+                self.flush(&alone)?;
                 return if owes { Err(Errno::IO) } else { Ok(()) };
             }
             // The client no longer needs the bytes; nothing promises that they go.
@@ -399,7 +430,7 @@ impl Remote {
             Op::Write | Op::Discard | Op::WriteZeroes => self.in_parts(op, flags, at, len, buf)?,
         }
         let durable = op == Op::Write && self.has(TransmissionFlags::SEND_FUA);
-        if flags.contains(Flags::FUA) && !durable { self.flush() } else { Ok(()) }
+        if flags.contains(Flags::FUA) && !durable { self.flush_if(|_| true) } else { Ok(()) }
     }
 
     fn write_zeroes(&self, at: u64, len: u64) -> Result<(), Errno> {
@@ -435,22 +466,39 @@ impl Remote {
     }
 
     fn part(&self, change: Change) -> Result<(), Errno> {
-        if locked(&self.unflushed).bytes() >= UNFLUSHED_MOST {
-            // No client waits for this flush: the next flush reports its failure.
-            self.flush().inspect_err(|_| self.owes.store(true, SeqCst))?;
+        let is_full = |unflushed: &Unflushed| unflushed.bytes() >= UNFLUSHED_MOST;
+        if is_full(&locked(&self.unflushed)) {
+            self.flush_if(is_full)?;
         }
-        let ((), line) = self.ask(|client| self.send(client, &change))?;
-        // A durable change too: an older one that is sent again must not win. Another server may
-        // refuse fast zeroes, and these are needed now.
-        let flags = Flags(change.flags.0 & !FAST_ZERO.0);
-        locked(&self.unflushed).push(Change { flags, ..change });
+        let change = Arc::new(change);
+        let waits = |unflushed: &mut Unflushed| unflushed.must_wait(&change);
+        let free = self.ended.wait_while(locked(&self.unflushed), waits);
+        let number = free.unwrap_or_else(PoisonError::into_inner).begun(&change);
+        let answer = self.ask(|client| self.send(client, &change, change.flags));
+        let mut unflushed = locked(&self.unflushed);
+        unflushed.ended(number);
+        self.ended.notify_all();
+        let ((), line) = answer?;
+        let is_durable = change.flags.contains(Flags::FUA);
+        let needs_flush = is_durable && !unflushed.supersede(&change);
+        // A durable change too: until a flush, older bytes of a part of it may be sent again.
+        unflushed.push(change);
+        drop(unflushed);
         locked(&self.counts).changes += 1;
         drop(line);
-        Ok(())
+        // If both servers died, older bytes might be the last ones that were sent.
+        if needs_flush { self.flush_if(|_| true) } else { Ok(()) }
+    }
+
+    /// A flush that the volume does not know of: its next flush fails too, if this one fails.
+    fn flush_if(&self, is_due: impl FnOnce(&Unflushed) -> bool) -> Result<(), Errno> {
+        let alone = locked(&self.flushing);
+        let due = is_due(&locked(&self.unflushed));
+        if due { self.flush(&alone).inspect_err(|_| self.owes.store(true, SeqCst)) } else { Ok(()) }
     }
 
     /// Makes all acknowledged changes durable.
-    fn flush(&self) -> Result<(), Errno> {
+    fn flush(&self, _alone: &MutexGuard<'_, ()>) -> Result<(), Errno> {
         if !self.has(TransmissionFlags::SEND_FLUSH) {
             return Ok(());
         }
@@ -459,5 +507,13 @@ impl Remote {
         locked(&self.unflushed).flushed(covered);
         drop(line);
         Ok(())
+    }
+}
+
+/// An error of the disk is an answer too.
+fn answered(result: Result<(), ClientError>) -> Result<(), ClientError> {
+    match result {
+        Err(ClientError::Errno(e)) if e != NbdErrno::Shutdown => Ok(()),
+        other => other,
     }
 }

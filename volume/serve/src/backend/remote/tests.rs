@@ -1,0 +1,336 @@
+//! A home whose server dies, is silent or answers late. The server is made here, and notes the order
+//! of the requests.
+
+use std::io::{Read as _, Write as _};
+use std::net::Shutdown;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::sync::Barrier;
+
+use seekless_nbd::{Command, Export, Request, ServerEvent, ServerSession};
+
+use super::*;
+
+const SIZE: usize = 1 << 20;
+
+/// A request that came: the number of its connection, its command, and the first byte of its
+/// data.
+type Got = (usize, Command, u8);
+
+#[derive(Default)]
+struct Scene {
+    disk: Vec<u8>,
+    got: Vec<Got>,
+    connections: usize,
+    clients: Vec<UnixStream>,
+    /// Accepts connections, and says nothing.
+    is_mute: bool,
+    /// A write of this byte is carried out, and gets no answer.
+    swallows: Option<u8>,
+    /// The first sector cannot be read.
+    is_bad: bool,
+    /// The next flush fails: when another one comes, or after a second.
+    fails_late: bool,
+}
+
+#[derive(Default)]
+struct Other {
+    scene: Mutex<Scene>,
+    changed: Condvar,
+}
+
+struct Home {
+    other: Arc<Other>,
+    remote: Remote,
+    path: PathBuf,
+}
+
+impl Home {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("seekless-{}-{name}", std::process::id()));
+        let listener = UnixListener::bind(&path).unwrap();
+        let other = Arc::new(Other::default());
+        locked(&other.scene).disk = vec![0; SIZE];
+        let shared = Arc::clone(&other);
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                shared.accept(stream.unwrap());
+            }
+        });
+        let uri = format!("nbd+unix:///?socket={}", path.display()).parse().unwrap();
+        let remote = Remote::connect(uri, false).unwrap();
+        Self { other, remote, path }
+    }
+
+    fn write(&self, flags: Flags, at: u64, len: usize, with: u8) {
+        self.remote.change(Op::Write, flags, at, len as u64, &vec![with; len]).unwrap();
+    }
+
+    fn flush(&self) -> Result<(), Errno> {
+        self.remote.change(Op::Flush, Flags::NONE, 0, 0, &[])
+    }
+
+    fn read(&self, at: u64) -> Result<u8, Errno> {
+        let mut sector = [9; 512];
+        self.remote.read(at, &mut sector).map(|()| sector[0])
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+impl Other {
+    fn accept(self: &Arc<Self>, stream: UnixStream) {
+        let mut scene = locked(&self.scene);
+        scene.connections += 1;
+        scene.clients.push(stream.try_clone().unwrap());
+        if !scene.is_mute {
+            let (other, number) = (Arc::clone(self), scene.connections);
+            // A death ends it.
+            std::thread::spawn(move || drop(other.serve(number, stream)));
+        }
+    }
+
+    fn serve(&self, number: usize, mut stream: UnixStream) -> std::io::Result<()> {
+        let (mut out, mut held, mut payload) = (Vec::new(), Vec::new(), Vec::new());
+        let mut session = ServerSession::new([Export::new("", SIZE as u64)].into(), &mut out);
+        let mut write = None;
+        loop {
+            let (taken, event) = session.step(&held, &mut out).unwrap();
+            match event {
+                ServerEvent::More(need) => {
+                    stream.write_all(&out)?;
+                    out.clear();
+                    let had = held.len();
+                    held.resize(need.max(had), 0);
+                    stream.read_exact(&mut held[had..])?;
+                    continue;
+                }
+                ServerEvent::Request(r) if r.command == Command::Write => write = Some(r),
+                ServerEvent::Request(r) => self.carry_out(number, &session, &r, &[], &mut out),
+                ServerEvent::Payload { last } => {
+                    payload.extend_from_slice(&held[..taken]);
+                    if last {
+                        let (r, data) = (write.take().unwrap(), std::mem::take(&mut payload));
+                        self.carry_out(number, &session, &r, &data, &mut out);
+                    }
+                }
+                ServerEvent::Close => return Ok(()),
+                _ => {}
+            }
+            held.drain(..taken);
+        }
+    }
+
+    fn carry_out(
+        &self,
+        number: usize,
+        session: &ServerSession,
+        r: &Request,
+        data: &[u8],
+        out: &mut Vec<u8>,
+    ) {
+        let mut scene = locked(&self.scene);
+        let with = data.first().copied().unwrap_or(0);
+        scene.got.push((number, r.command, with));
+        self.changed.notify_all();
+        let range = r.offset as usize..r.offset as usize + r.len as usize;
+        match r.command {
+            Command::Write => {
+                scene.disk[range].copy_from_slice(data);
+                if scene.swallows == Some(with) {
+                    return;
+                }
+            }
+            Command::Read if scene.is_bad && r.offset == 0 => {
+                return session.error(r.cookie, NbdErrno::Io, out);
+            }
+            Command::Read => {
+                out.extend_from_slice(session.read_header(r).as_bytes());
+                return out.extend_from_slice(&scene.disk[range]);
+            }
+            Command::Flush if std::mem::take(&mut scene.fails_late) => {
+                let is_alone = |scene: &mut Scene| scene.count(Command::Flush) < 2;
+                let second = Duration::from_secs(1);
+                drop(self.changed.wait_timeout_while(scene, second, is_alone).unwrap());
+                return session.error(r.cookie, NbdErrno::Io, out);
+            }
+            _ => {}
+        }
+        session.done(r.cookie, out);
+    }
+
+    /// Loses all data and all connections.
+    fn die(&self) {
+        let mut scene = locked(&self.scene);
+        scene.disk.fill(0);
+        scene.got.clear();
+        for client in scene.clients.drain(..) {
+            let _ = client.shutdown(Shutdown::Both);
+        }
+    }
+
+    fn wait(&self, until: impl Fn(&Scene) -> bool) {
+        let scene = locked(&self.scene);
+        drop(self.changed.wait_while(scene, |scene| !until(scene)).unwrap());
+    }
+}
+
+impl Scene {
+    fn count(&self, command: Command) -> usize {
+        self.got.iter().filter(|got| got.1 == command).count()
+    }
+
+    /// The connection and the byte of each write since the last death.
+    fn writes(&self) -> Vec<(usize, u8)> {
+        let writes = self.got.iter().filter(|got| got.1 == Command::Write);
+        writes.map(|got| (got.0, got.2)).collect()
+    }
+}
+
+/// A write is on the disk of the other server, which dies before its answer; a reader has seen it.
+#[test]
+fn a_read_behind_a_reconnect_is_no_older_than_one_before_it() {
+    let home = Home::new("remote-unanswered");
+    home.write(Flags::NONE, 0, 4096, 1);
+    locked(&home.other.scene).swallows = Some(2);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| home.write(Flags::NONE, 0, 4096, 2));
+        home.other.wait(|scene| scene.got.last().is_some_and(|got| got.2 == 2));
+        assert_eq!(home.read(0), Ok(2));
+        locked(&home.other.scene).swallows = None;
+        home.other.die();
+        assert_eq!(home.read(0), Ok(2));
+        writer.join().unwrap();
+    });
+    let writes = locked(&home.other.scene).writes();
+    let first = writes[0].0;
+    assert_eq!(writes[..2], [(first, 1), (first, 2)], "both before anything else is sent");
+}
+
+/// The server cannot carry it out: only its own thread fails.
+#[test]
+fn a_change_that_is_never_answered_holds_up_nobody_else() {
+    let mut home = Home::new("remote-never");
+    home.remote.patience = Duration::from_secs(2);
+    home.remote.silence = Duration::from_millis(300);
+    locked(&home.other.scene).swallows = Some(2);
+    std::thread::scope(|scope| {
+        let write = || home.remote.change(Op::Write, Flags::NONE, 0, 4096, &[2; 4096]);
+        let writer = scope.spawn(write);
+        home.other.wait(|scene| scene.got.last().is_some_and(|got| got.2 == 2));
+        home.other.die();
+        assert_eq!(home.read(4096), Ok(0));
+        assert_eq!(writer.join().unwrap(), Err(Errno::IO));
+    });
+}
+
+/// Two clients write the same place at once. The order of the answers need not be the order in which
+/// the other server carried the writes out, and that order is kept when they are sent again.
+#[test]
+fn overlapping_changes_are_sent_one_after_the_other() {
+    let home = Home::new("remote-overlap");
+    locked(&home.other.scene).swallows = Some(1);
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| home.write(Flags::NONE, 0, 8192, 1));
+        home.other.wait(|scene| scene.count(Command::Write) == 1);
+        let second = scope.spawn(|| home.write(Flags::NONE, 4096, 4096, 2));
+        home.write(Flags::NONE, 8192, 4096, 3);
+        let waits = |scene: &mut Scene| scene.writes().iter().all(|write| write.1 != 2);
+        let (scene, most) = (locked(&home.other.scene), Duration::from_millis(300));
+        let waited = home.other.changed.wait_timeout_while(scene, most, waits);
+        let (mut scene, time) = waited.unwrap();
+        assert!(time.timed_out(), "the second one was sent beside the first");
+        scene.swallows = None;
+        drop(scene);
+        home.other.die();
+        first.join().unwrap();
+        second.join().unwrap();
+    });
+    assert_eq!(home.read(0), Ok(1));
+    assert_eq!(home.read(4096), Ok(2));
+}
+
+/// 64 requests wait for a server without an answer, and 64 come right behind.
+#[test]
+fn a_silent_server_costs_all_requests_one_attempt() {
+    let mut home = Home::new("remote-silent");
+    home.remote.patience = Duration::from_millis(100);
+    home.remote.silence = Duration::from_millis(300);
+    let before = {
+        let mut scene = locked(&home.other.scene);
+        scene.is_mute = true;
+        scene.connections
+    };
+    home.other.die();
+    let start = Barrier::new(64);
+    std::thread::scope(|scope| {
+        for _ in 0..64 {
+            scope.spawn(|| {
+                start.wait();
+                home.read(0).unwrap_err();
+            });
+        }
+    });
+    for _ in 0..64 {
+        home.read(0).unwrap_err();
+    }
+    let attempts = locked(&home.other.scene).connections - before;
+    // One; more only where threads stand still for a second.
+    assert!(attempts < 8, "{attempts}");
+    locked(&home.other.scene).is_mute = false;
+    let begun = Instant::now();
+    while home.read(0).is_err() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "it speaks again");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// If seekless died between two of these writes, the older bytes would stay.
+#[test]
+fn no_older_bytes_are_sent_again_over_durable_ones() {
+    let home = Home::new("remote-durable");
+    home.write(Flags::NONE, 0, 4096, 1);
+    home.write(Flags::FUA, 0, 4096, 2);
+    assert_eq!(locked(&home.other.scene).count(Command::Flush), 0);
+    home.other.die();
+    assert_eq!(home.read(0), Ok(2));
+    let again: Vec<_> = locked(&home.other.scene).writes().iter().map(|w| w.1).collect();
+    assert_eq!(again, [2]);
+    // A part of an older write cannot be left out: so it becomes durable first.
+    home.write(Flags::NONE, 0, 8192, 3);
+    home.write(Flags::FUA, 4096, 4096, 4);
+    assert_eq!(locked(&home.other.scene).count(Command::Flush), 1);
+    home.other.die();
+    home.read(0).unwrap();
+    assert!(locked(&home.other.scene).writes().is_empty());
+}
+
+#[test]
+fn a_bad_first_sector_does_not_end_a_home() {
+    let mut home = Home::new("remote-bad");
+    home.remote.patience = Duration::from_secs(5);
+    locked(&home.other.scene).is_bad = true;
+    home.other.die();
+    assert_eq!(home.read(4096), Ok(0));
+    assert_eq!(home.read(0), Err(Errno::IO));
+    assert_eq!(home.remote.counts().reconnects, 1);
+}
+
+/// The volume does not know of the first flush, and its failure may be about any client's writes.
+#[test]
+fn a_flush_beside_one_that_nobody_asked_for_fails_with_it() {
+    let home = Home::new("remote-unasked");
+    locked(&home.other.scene).fails_late = true;
+    std::thread::scope(|scope| {
+        let discard = || home.remote.change(Op::Discard, Flags::FUA, 0, 4096, &[]);
+        let unasked = scope.spawn(discard);
+        home.other.wait(|scene| scene.count(Command::Flush) > 0);
+        assert_eq!(home.flush(), Err(Errno::IO));
+        assert_eq!(unasked.join().unwrap(), Err(Errno::IO));
+    });
+    home.flush().unwrap();
+}

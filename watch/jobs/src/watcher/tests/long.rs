@@ -1,0 +1,80 @@
+//! Runs that are idle or stalled, and the measured time of runs.
+
+use super::*;
+
+#[test]
+fn orders_of_an_idle_run_are_in_no_search_and_return_with_it() {
+    let mut world = World::new();
+    let (one, other) = (metadata(3000, 45), metadata(3000, 46));
+    world.run(DU, &one);
+    world.run(TAR, &other);
+    world.cool();
+    world.speed = 0;
+    let of = |world: &World, who: PageUser| {
+        world.watcher.metadata.values().filter(|(group, _)| *group == who.group).count()
+    };
+    world.uses(DU, &one[..300]);
+    assert!(world.watcher.next_order(SimTime(world.now), true).is_some());
+    let waiting = of(&world, DU);
+    assert!(waiting > 100, "{waiting}");
+    world.now += IDLE.0;
+    world.uses(TAR, &other[..10]);
+    assert!(world.watcher.next_order(SimTime(world.now), true).is_some());
+    assert!(of(&world, DU) == 0 && of(&world, TAR) > 100);
+    world.uses(DU, &one[300..301]);
+    assert!(world.watcher.next_order(SimTime(world.now), true).is_some());
+    assert!(of(&world, DU) + 1 >= waiting, "{} of {waiting}", of(&world, DU));
+    world.end();
+    assert!(world.watcher.parked.is_empty() && world.watcher.metadata.is_empty());
+}
+
+/// Alone, such uses are not seen.
+#[test]
+fn uses_of_the_same_pages_again_make_a_run_no_longer() {
+    let mut world = World::new();
+    let job = metadata(1000, 48);
+    world.run(DU, &job);
+    world.cool();
+    (0..3).for_each(|_| world.uses(DU, &job));
+    world.end();
+    let report = &world.watcher.report()[0];
+    assert_eq!((report.plain.runs, report.helped.runs), (1, 1));
+    assert_eq!(report.helped.millis, report.plain.millis);
+}
+
+/// Alone, such a run is not measured either: its uses in memory are not seen.
+#[test]
+fn a_run_with_most_pages_in_memory_before_is_not_measured() {
+    let mut world = World::new();
+    let job = metadata(1000, 47);
+    world.run(DU, &job);
+    for (there, helped) in [(700, 0), (100, 1)] {
+        world.cool();
+        world.cache.extend(&job[1000 - there..]);
+        world.uses(DU, &job);
+        world.end();
+        assert!(world.fetched > 100, "{}", world.fetched);
+        let report = &world.watcher.report()[0];
+        assert_eq!((report.plain.runs, report.helped.runs), (1, helped), "{there}");
+    }
+}
+
+/// As a program that has started, and uses its pages all day.
+#[test]
+fn a_run_that_goes_no_further_in_its_job_is_not_watched_all_day() {
+    let mut world = World::new();
+    let job = metadata(500, 49);
+    world.run(DU, &job);
+    world.cool();
+    world.uses(DU, &job);
+    for second in 1..70 {
+        world.now += SECOND;
+        world.uses(DU, &job[..1]);
+        world.watcher.tick(SimTime(world.now), 0, false);
+        let stalled = Duration(second * SECOND) >= STALLED;
+        assert_eq!(world.watcher.wants_touches(), !stalled, "{second} s");
+    }
+    world.end();
+    let report = &world.watcher.report()[0];
+    assert_eq!((report.runs, report.helped.runs, report.vain), (2, 1, 0));
+}
