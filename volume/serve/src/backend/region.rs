@@ -477,7 +477,10 @@ mod tests {
     #[test]
     fn what_the_region_may_have_lost_during_a_move_of_the_guard_is_reported_too() {
         let (files, _area) = guarded();
-        let flush = || files.change(Target::Home, Op::Flush, Flags::NONE, 0, 0, &[]);
+        let flush = || {
+            let flushed = files.change(Target::Home, Op::Flush, Flags::NONE, 0, 0, &[]);
+            flushed.map_err(Errno::from)
+        };
         flush().unwrap();
         for writes in [false, true] {
             if writes {
