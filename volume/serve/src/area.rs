@@ -35,7 +35,7 @@ use crate::backend::runs::Runs;
 use crate::backend::{identity, loop_device, partition_grid};
 use crate::error::ServeError;
 
-pub use crate::backend::guard::GuardFault;
+pub use crate::backend::guard::repair::GuardFault;
 pub(crate) use lasting::Store;
 pub use lasting::{Lasting, Repaired, open};
 pub use resize::resize;

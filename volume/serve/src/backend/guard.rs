@@ -3,7 +3,7 @@
 //! file system replace these ends. After a power cut at any moment, home is either as before, or
 //! can be restored: the order of writes guarantees this. See docs/changing/on-disk-format.md.
 
-mod repair;
+pub(crate) mod repair;
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use seekless_engine::format::{
     Label, OLDEST, Page, VERSION, page_extent,
 };
 
-pub use repair::GuardFault;
+pub(crate) use repair::GuardFault;
 
 /// Sectors of each end of home that the guard replaces.
 pub(crate) const EDGE: u64 = GUARD_PAGES * PAGE_BYTES / SECTOR_BYTES;
