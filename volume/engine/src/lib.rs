@@ -27,7 +27,8 @@ pub use area::attach::{
     resizable, resize_area,
 };
 pub use area::examine::{
-    Examined, Finding, Repair, RepairReport, examine, repair, repair_outdated, restore_superblock,
+    Examined, Finding, Repair, RepairReport, examine, repair, repair_outdated, repair_report,
+    restore_superblock,
 };
 pub use area::guarding::{GuardStep, Guarding, in_guard_region};
 pub use area::proof::{HomeGuard, Proof};

@@ -35,8 +35,9 @@ use crate::backend::runs::Runs;
 use crate::backend::{identity, loop_device, partition_grid};
 use crate::error::ServeError;
 
+pub use crate::backend::guard::repair::GuardFault;
 pub(crate) use lasting::Store;
-pub use lasting::{Lasting, open};
+pub use lasting::{Lasting, Repaired, open};
 pub use resize::resize;
 
 /// Head of a device with the area in its middle or at its end: the locator and padding. The padding

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, bail};
 use seekless_block::Bytes;
 use seekless_engine::{Examined, Repair, examine};
-use seekless_serve::area::{self, AreaPlacement, Lasting};
+use seekless_serve::area::{self, AreaPlacement, GuardFault, Lasting, Repaired};
 use seekless_serve::control::{Dump, ensure_unserved, open_unserved};
 
 use super::{VolumeArgs, format::told};
@@ -105,7 +105,7 @@ pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<()> {
     if found != home {
         let _ = writeln!(
             text,
-            "harmless: made for a device of {found}, and this one has {home}; run `seekless volume resize`"
+            "not to be attached: made for a device of {found}, and this one has {home}; restore the former size, or run `seekless volume resize`"
         );
     }
     if let Err(why) = lasting.is_guarded() {
@@ -135,39 +135,65 @@ pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<()> {
 
 pub(crate) fn repair(args: &RepairArgs) -> anyhow::Result<()> {
     let mut lasting = open(&args.volume, true)?;
-    match lasting.repair(args.lose_data)? {
-        (Repair::Done(report), guard) => {
-            let sound = guard.is_none() && report.mended.is_empty();
-            let lost = report.mended.iter().any(|f| f.loss || f.perhaps)
-                || guard.as_ref().is_some_and(|(_, loses)| *loses);
-            let mut text: String = report.mended.iter().map(|f| format!("{f}\n")).collect();
-            if let Some((why, loses)) = guard {
-                let _ = writeln!(text, "{}: {why}", if loses { "given up" } else { "harmless" });
-            }
-            let _ = match report.lost.len() {
-                0 if sound => write!(text, "no fault found: the area can be attached"),
-                0 if lost => write!(
-                    text,
-                    "repaired: the area can be attached; all that is lost, or perhaps lost, is listed above"
-                ),
-                0 => write!(text, "repaired: the area can be attached; nothing was lost"),
-                n => write!(
-                    text,
-                    "repaired: the area can be attached; {n} pages of home have older bytes now"
-                ),
-            };
-            output::print(&text)
-        }
-        (Repair::WouldLose(report), guard) => {
-            let text: Vec<String> = report.mended.iter().map(ToString::to_string).collect();
-            if !text.is_empty() {
-                output::print(&text.join("\n"))?;
-            }
-            if let Some((why, true)) = guard {
-                bail!("{}: {why}", args.volume.backing.display());
-            }
-            bail!("nothing was written: these data would be lost; --lose-data gives them up");
-        }
+    let done = lasting.repair(args.lose_data)?;
+    // First what was done: no later repair names it again.
+    let text = said(&done);
+    if !text.is_empty() {
+        output::print(&text)?;
+    }
+    let Repaired { restored, area, guard, error } = done;
+    let backing = args.volume.backing.display();
+    match (area, error) {
+        (Repair::Stopped(_, e), _) => Err(e).context(
+            "the area could not be written to its end: what is listed above may be done; run the command again",
+        ),
+        (_, Some(e)) => Err(e).context(
+            "the area is repaired as listed above, and the guard of the disk is not: run the command again",
+        ),
+        (Repair::Done(_), None) => Ok(()),
+        (Repair::WouldLose(_), None) => match guard.filter(|fault| fault.loses) {
+            Some(fault) => bail!("{backing}: {}", fault.why),
+            None if restored => bail!(
+                "nothing else was written: these data would be lost; --lose-data gives them up"
+            ),
+            None => bail!("nothing was written: these data would be lost; --lose-data gives them up"),
+        },
+    }
+}
+
+/// What a repair has done, or would do, in lines.
+fn said(done: &Repaired) -> String {
+    let (Repair::Done(report) | Repair::WouldLose(report) | Repair::Stopped(report, _)) =
+        &done.area;
+    let is_done = matches!(done.area, Repair::Done(_)) && done.error.is_none();
+    let mut lines: Vec<String> = report.mended.iter().map(ToString::to_string).collect();
+    let guard = done.guard.as_ref().filter(|_| is_done);
+    lines.extend(guard.map(said_of_guard));
+    if is_done {
+        let lost = report.mended.iter().any(|f| f.loss || f.perhaps)
+            || guard.is_some_and(|fault| fault.loses || fault.unproven);
+        lines.push(match report.lost.len() {
+            0 if lines.is_empty() => "no fault found: the area can be attached".to_owned(),
+            0 if lost => "repaired: the area can be attached; all that is lost, or perhaps lost, is listed above".to_owned(),
+            0 => "repaired: the area can be attached; nothing was lost".to_owned(),
+            n => format!(
+                "repaired: the area can be attached; {n} pages of home have older bytes now"
+            ),
+        });
+    }
+    lines.join("\n")
+}
+
+fn said_of_guard(fault: &GuardFault) -> String {
+    let what = fault.fault();
+    if fault.loses {
+        format!("given up: {what}")
+    } else if fault.unproven {
+        format!(
+            "perhaps lost: {what}. With it the checksums of the disk's first and last 128 KiB are gone: nothing tells whether these data, which are in the area, are whole. Check the file system with its own program"
+        )
+    } else {
+        format!("harmless: {what}")
     }
 }
 
@@ -191,4 +217,54 @@ pub(crate) fn resize(args: &ResizeArgs) -> anyhow::Result<()> {
         .clone()
         .map_or(AreaPlacement::Start, |p: PathBuf| AreaPlacement::Beside(p));
     output::print(&told(backing, &at, &made))
+}
+
+#[cfg(test)]
+mod tests {
+    use seekless_engine::{AttachError, RepairReport};
+
+    use super::*;
+
+    fn fault(loses: bool, unproven: bool) -> Option<GuardFault> {
+        let why = "the header is damaged; run `seekless volume repair`".to_owned();
+        Some(GuardFault { why, loses, unproven })
+    }
+
+    fn report() -> RepairReport {
+        let report = RepairReport::default();
+        let what = "a page was given up".to_owned();
+        let finding = seekless_engine::Finding { loss: true, perhaps: false, what };
+        RepairReport { mended: vec![finding], ..report }
+    }
+
+    #[test]
+    fn what_was_given_up_is_said_although_the_repair_stopped() {
+        let stopped = Repair::Stopped(report(), AttachError::NotDrained);
+        let of_area =
+            Repaired { restored: false, area: stopped, guard: fault(true, false), error: None };
+        let error = Some(seekless_serve::ServeError::Stopped);
+        let done = Repair::Done(report());
+        let of_guard = Repaired { restored: false, area: done, guard: fault(true, false), error };
+        for stopped in [of_area, of_guard] {
+            assert_eq!(said(&stopped), "lost: a page was given up");
+        }
+    }
+
+    #[test]
+    fn what_was_not_checked_is_not_called_harmless() {
+        for (loses, unproven, word, end) in [
+            (false, false, "harmless: the header is damaged\n", "nothing was lost"),
+            (false, true, "perhaps lost: the header is damaged.", "is listed above"),
+            (true, true, "given up: the header is damaged\n", "is listed above"),
+        ] {
+            let area = Repair::Done(RepairReport::default());
+            let done =
+                Repaired { restored: false, area, guard: fault(loses, unproven), error: None };
+            let said = said(&done);
+            assert!(said.starts_with(word) && said.ends_with(end), "{said}");
+        }
+        let area = Repair::Done(RepairReport::default());
+        let sound = Repaired { restored: false, area, guard: None, error: None };
+        assert!(said(&sound).starts_with("no fault found"));
+    }
 }

@@ -88,12 +88,15 @@ pub struct RepairReport {
 }
 
 /// The end of a repair.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub enum Repair {
     /// The area can be attached.
     Done(RepairReport),
     /// Clients' bytes would be lost, and that was not allowed: nothing was written.
     WouldLose(RepairReport),
+    /// The area could not be written to its end: all or nothing of the report may hold. A later
+    /// repair does not name again what this one gave up.
+    Stopped(RepairReport, AttachError),
 }
 
 /// Reads the contents of an area: superblock, checkpoint and log. Nothing is written.
@@ -256,10 +259,12 @@ impl Examined {
 /// a damaged free map or a lost record leaves in doubt which pages are discarded, none counts as
 /// discarded any more: no byte that a client wrote is hidden by zeroes or overwritten with them.
 /// After a lost checkpoint or a cut, pages of the log replace home's, which may be newer: the report
-/// names them. With `lose` false, nothing is written if clients' bytes would be given up.
+/// names them. With `lose` false, nothing is written if clients' bytes would be given up. A repair
+/// of an area without a fault writes nothing.
 ///
 /// # Errors
-/// If there is no superblock, or the device fails. Nothing was changed then.
+/// If there is no superblock, or the area cannot be read. Nothing was changed then, except that
+/// copies of the superblock may stand in their places again.
 pub fn repair(area: &mut dyn Device, lose: bool) -> Result<Repair, AttachError> {
     repair_beside(area, lose, false)
 }
@@ -276,29 +281,63 @@ pub fn repair_outdated(area: &mut dyn Device, lose: bool) -> Result<Repair, Atta
     repair_beside(area, lose, true)
 }
 
-/// `outdated`: records of the area may be out of date.
+/// The report of a [`repair`] with `lose`, which is not carried out: nothing is written.
+///
+/// # Errors
+/// If there is no superblock, or the area cannot be read.
+pub fn repair_report(area: &mut dyn Device) -> Result<RepairReport, AttachError> {
+    planned(area, false).map(|(.., report)| report)
+}
+
+/// What a repair makes of an area, and its report; writes nothing. `outdated`: records of the area
+/// may be out of date.
+fn planned(
+    area: &mut dyn Device,
+    outdated: bool,
+) -> Result<(Recovered, Salvage, RepairReport), AttachError> {
+    let (mut recovered, mut salvaged) = salvage(area)?;
+    if outdated {
+        salvaged.doubt_records(&mut recovered, area);
+    }
+    let mut report = report_of(&recovered, &salvaged);
+    give_up_damaged(area, &mut recovered, &mut report);
+    Ok((recovered, salvaged, report))
+}
+
 fn repair_beside(area: &mut dyn Device, lose: bool, outdated: bool) -> Result<Repair, AttachError> {
     let restored = restore_superblock(area)?;
-    let (mut recovered, mut salvage) = salvage(area)?;
-    if outdated {
-        salvage.doubt_records(&mut recovered, area);
-    }
-    let mut report = report_of(&recovered, &salvage);
+    let (recovered, salvage, mut report) = planned(area, outdated)?;
     if restored {
         let what = "a copy of the superblock was found elsewhere and written to its places";
         report.mended.push(Finding::new(false, what.to_owned()));
     }
-    give_up_damaged(area, &mut recovered, &mut report);
     if !lose && report.mended.iter().any(|f| f.loss) {
         return Ok(Repair::WouldLose(report));
     }
+    if report.mended.is_empty() {
+        // Without a write: copies and learned data that a stop in order left stay usable.
+        return Ok(Repair::Done(report));
+    }
+    let keeps_metadata = report.lost.is_empty() && !salvage.changes_metadata();
+    match carry_out(area, recovered, salvage.unreadable, keeps_metadata) {
+        Ok(()) => Ok(Repair::Done(report)),
+        Err(error) => Ok(Repair::Stopped(report, error)),
+    }
+}
+
+/// Writes the repaired area. `keeps_metadata`: the map and the free pages are as the area says.
+fn carry_out(
+    area: &mut dyn Device,
+    mut recovered: Recovered,
+    mut unreadable: Vec<u64>,
+    keeps_metadata: bool,
+) -> Result<(), AttachError> {
     let s = &recovered.superblock;
     if s.free_map_pages > 0 && recovered.is_clean() {
         // An area that is marked as in use would be trusted about free pages, even if somebody else
         // wrote home.
-        if report.lost.is_empty() && !salvage.changes_metadata() {
-            write_superblock(area, s, recovered.valid, true)?;
-            return Ok(Repair::Done(report));
+        if keeps_metadata {
+            return Ok(write_superblock(area, s, recovered.valid, true)?);
         }
         recovered.free = recovered.stained.clone();
     }
@@ -309,7 +348,6 @@ fn repair_beside(area: &mut dyn Device, lose: bool, outdated: bool) -> Result<Re
     resume(area, recovered, config, &Proof::NONE)?;
     // The next attach reads these pages again, or the log continues there. Most devices can read a
     // page that was written again.
-    let mut unreadable = salvage.unreadable;
     for _ in 0..=log_pages {
         for page in unreadable.drain(..) {
             area.write_zeroes(page_extent(page, 1))?;
@@ -320,7 +358,7 @@ fn repair_beside(area: &mut dyn Device, lose: bool, outdated: bool) -> Result<Re
             _ => break,
         }
     }
-    Ok(Repair::Done(report))
+    Ok(())
 }
 
 /// If no superblock stands where one is expected, searches all pages for a copy, and writes all

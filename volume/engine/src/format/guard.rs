@@ -2,7 +2,7 @@
 //! the area holds its newest data. The guard region behind the area keeps the original pages. The
 //! driver handles the guard; the engine does not.
 
-use seekless_block::{PAGE_BYTES, PAGE_SECTORS, Sectors};
+use seekless_block::{PAGE_BYTES, PAGE_SECTORS, SECTOR_BYTES, Sectors};
 
 use super::Page;
 use super::field::{Field, page};
@@ -85,8 +85,8 @@ page! {
     /// The area's name, as its driver gave it.
     48 place: Label,
     /// In the first page: the generation of the area's superblock when the area was attached last,
-    /// or when the guard was put up or repaired. An area with a lower generation is an older copy. 0
-    /// in the other pages, and in version 2.
+    /// or when a repair wrote the guard again. An area with a lower generation is an older copy. 0 in
+    /// the other pages, and in version 2.
     112 area_generation: u64 where 0..=COUNT_MAX,
     /// Instructions for people. Every sector has a part of them, so that no sector is zero.
     128 words: [u8; WORDS],
@@ -115,6 +115,24 @@ impl GuardPage {
     pub fn area_generation_in(sector: &[u8]) -> u64 {
         let field = sector.get(const { Self::LAYOUT.part(112).range() });
         field.and_then(|bytes| u64::get(bytes).ok()).unwrap_or(0)
+    }
+
+    /// The area of a guard, and the generation that the guard names, by the first sector of its
+    /// first page. The rest of the page may be another's already.
+    #[must_use]
+    pub fn named_in(sector: &[u8]) -> Option<(AreaId, u64)> {
+        fn field<T: Field>(sector: &[u8], at: usize) -> Option<T> {
+            T::get(sector.get(GuardPage::LAYOUT.part(at).range())?).ok()
+        }
+        let (uuid, place) = (field::<AreaId>(sector, 16)?, field::<Label>(sector, 48)?);
+        let generation = field::<u64>(sector, 32).filter(|n| *n <= COUNT_MAX)?;
+        let (named, first) =
+            (Self::area_generation_in(sector), sector.get(..SECTOR_BYTES as usize)?);
+        // The checksum of the page stands in this sector, and the rest is known.
+        let wrote = |version| Self::all_of_version(version, uuid, generation, place, named);
+        let is_one =
+            (super::OLDEST..=super::VERSION).any(|version| wrote(version).starts_with(first));
+        is_one.then_some((uuid, named))
     }
 
     /// All guard pages in order, as they stand on home, for an area of this generation.

@@ -399,3 +399,54 @@ impl Engine {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use seekless_block::{Bytes, Request, SimTime};
+
+    use super::*;
+    use crate::{Config, Input, Mode, RequestId};
+
+    /// A write buffer with 1024 dirty pages.
+    fn absorbed() -> Engine {
+        let sectors = |mib: u64| Bytes(mib << 20).sectors_ceil();
+        let config = Config {
+            area: sectors(64),
+            write_buffer_percent: 90,
+            mode: Mode::WriteBack,
+            ..Config::new(sectors(1024))
+        };
+        let mut engine = Engine::new(config);
+        for write in 0..8 {
+            let request = Request::new(SimTime(0), Op::Write, Extent::new(write * 1024, 1024));
+            engine.handle(SimTime(0), Input::Request { id: RequestId(write), request });
+            while let Some(output) = engine.poll() {
+                match output {
+                    Output::Submit(io) => {
+                        engine.handle(SimTime(0), Input::Done { io: io.id, result: Ok(()) });
+                    }
+                    Output::Sum(sum) => engine.summed(&vec![0; sum.pages as usize]),
+                    _ => {}
+                }
+            }
+        }
+        engine
+    }
+
+    /// Clients' flushes may wait for the next try of the checkpoint, and that for the batch.
+    #[test]
+    fn after_a_checkpoint_that_failed_a_batch_is_short_unless_a_client_waits_for_it() {
+        let mut engine = absorbed();
+        let dirty = engine.copies.count(CopyState::Dirty) as usize;
+        assert_eq!(dirty, 1024);
+        assert!(dirty <= engine.destage_most());
+        let asked: Vec<HomePage> = (0..512).map(HomePage).collect();
+        for (fails, most) in [(false, dirty), (true, PIECE_PAGES as usize)] {
+            engine.background.checkpoint_fails = fails;
+            let batch = engine.begin_destage(DestagePages::Oldest).unwrap();
+            assert_eq!(batch.items.len(), most, "the last checkpoint failed: {fails}");
+            let urgent = engine.begin_destage(DestagePages::Urgent(&asked)).unwrap();
+            assert_eq!(urgent.items.len(), asked.len());
+        }
+    }
+}

@@ -84,10 +84,11 @@ fn a_batch_from_an_area_without_flushes_gives_way_once() {
             fail(&mut world, at);
             continue;
         }
-        // The reads of a batch take longer than the pause between two checkpoints.
+        // The two reads of a batch take longer than the pause between two tries of a checkpoint,
+        // which is a second.
         let reads = |io: &Io| (io.target, io.op) == (Target::Area, Op::Read);
         if world.waiting.iter().any(reads) {
-            world.now += 400_000_000;
+            world.now += 600_000_000;
             world.handle(Input::Tick);
         }
         assert!(pass(&mut world, none));

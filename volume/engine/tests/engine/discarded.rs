@@ -397,3 +397,36 @@ fn a_flush_waits_for_no_budget_of_replicas() {
     assert!(took.is_some_and(|nanos| nanos < 5_000_000_000), "{took:?}");
     is_sound(&mut world);
 }
+
+/// The same after a crash, while copies in doubt wait to be compared with home.
+#[test]
+fn a_flush_behind_a_lost_record_waits_for_no_budget_of_copies_in_doubt() {
+    // 100 bytes a second: each page of background work takes 41 s.
+    let mut world = discarded(Config { background_rate: Bytes(100), ..fs2(0) });
+    // Their homes are too far apart for one read.
+    for (place, page) in [(20, 0), (30, 52)] {
+        ask(&mut world, place, &[(page, 1)]);
+        world.settle();
+    }
+    world.restart([1; 32]);
+    world.crash([1; 32]);
+    assert_eq!(world.engine.in_doubt(), Sectors(2 * 8));
+    world.handle(Input::Tick);
+    let reads =
+        |io: &Io| io.class == Class::Background && (io.target, io.op) == (Target::Home, Op::Read);
+    let at = until(&mut world, none, reads);
+    world.execute(at);
+    assert!(!world.waiting.iter().any(reads), "the budget");
+    assert_eq!(world.engine.in_doubt(), Sectors(8));
+    world.issue(Op::Write, home(20, 1));
+    let at = until(&mut world, none, asked(home(20, 1), Op::Write));
+    world.execute(at);
+    world.issue(Op::Flush, Extent::default());
+    let at = until(&mut world, none, |io| io.target == Target::Area && io.op == Op::Flush);
+    fail(&mut world, at);
+    assert_eq!(world.engine.in_doubt(), Sectors(8), "it waits no more: nothing was tested");
+    let flush = world.issue(Op::Flush, Extent::default());
+    let took = waited(&mut world, |world| !world.clients.contains_key(&flush));
+    assert!(took.is_some_and(|nanos| nanos < 5_000_000_000), "{took:?}");
+    is_sound(&mut world);
+}

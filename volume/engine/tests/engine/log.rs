@@ -3,6 +3,7 @@
 use super::area::{Unreadable, in_use, spoil, writeback};
 use super::rules::fail;
 use super::*;
+use seekless_engine::format::read_superblock;
 
 /// The headers of the log's records with the pages where they stand, in their order.
 pub(super) fn log_of(world: &mut World) -> Vec<(u64, Header)> {
@@ -549,8 +550,11 @@ fn an_attach_makes_durable_what_an_earlier_server_wrote() {
     let config = *world.engine.config();
     let mut area = Unflushed { area: &mut world.area, flushed: false };
     attach(&mut area, config, &kept([1; 32])).unwrap();
+    let [.., last] = read_superblock(&mut area, Lba(0)).unwrap().superblock.places();
+    area.area.write(page_extent(last, 1), &[0; 4096]).unwrap();
     area.flushed = false;
-    repair(&mut area, false).unwrap();
+    let Repair::Done(report) = repair(&mut area, false).unwrap() else { panic!("not a loss") };
+    assert!(!report.mended.is_empty(), "it wrote nothing");
 }
 
 /// After a drain somebody else may write home: no page of the log may count as newer. So a drain waits

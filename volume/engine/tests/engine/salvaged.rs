@@ -33,7 +33,7 @@ fn repaired(world: &mut World) -> RepairReport {
     is_refused(world);
     match repair(&mut world.area, false).unwrap() {
         Repair::Done(report) => report,
-        Repair::WouldLose(report) => panic!("{report:?}"),
+        other => panic!("{other:?}"),
     }
 }
 
@@ -297,4 +297,95 @@ fn an_area_with_replicas_is_divided_for_a_smaller_size_once_they_are_gone() {
     nothing_is_free(&world);
     world.read_all();
     replicates_again(&mut world);
+}
+
+/// An area that takes a number of writes and flushes, and fails all later ones.
+struct Failing<'a> {
+    area: &'a mut MemDevice,
+    left: u32,
+}
+
+impl Failing<'_> {
+    fn spend(&mut self) -> Result<(), DeviceError> {
+        let left = self.left.checked_sub(1).ok_or_else(|| {
+            let source = std::io::Error::other("the device failed");
+            DeviceError::Io { op: "writing", extent: Extent::default(), source }
+        })?;
+        self.left = left;
+        Ok(())
+    }
+}
+
+impl Device for Failing<'_> {
+    fn capacity(&self) -> Sectors {
+        self.area.capacity()
+    }
+
+    fn read(&mut self, extent: Extent, buf: &mut [u8]) -> Result<(), DeviceError> {
+        self.area.read(extent, buf)
+    }
+
+    fn write(&mut self, extent: Extent, buf: &[u8]) -> Result<(), DeviceError> {
+        self.spend()?;
+        self.area.write(extent, buf)
+    }
+
+    fn flush(&mut self) -> Result<(), DeviceError> {
+        self.spend()?;
+        self.area.flush()
+    }
+
+    fn write_zeroes(&mut self, extent: Extent) -> Result<(), DeviceError> {
+        self.spend()?;
+        self.area.write_zeroes(extent)
+    }
+}
+
+/// The next repair does not name them: they are gone from the map.
+#[test]
+fn a_repair_that_stops_at_any_write_names_what_it_gave_up() {
+    let mut world = in_use(false);
+    let damaged = record_of(&mut world, 9) + 1;
+    spoil(&mut world, damaged);
+    let mut silent = 0;
+    for left in 0.. {
+        let mut area = world.area.clone();
+        let ended = repair(&mut Failing { area: &mut area, left }, true).unwrap();
+        let (report, stopped) = match ended {
+            Repair::Done(report) => (report, false),
+            Repair::Stopped(report, _) => (report, true),
+            Repair::WouldLose(_) => panic!("it was allowed"),
+        };
+        assert_eq!(report.lost, [home(9, 1)], "after {left} writes");
+        if !stopped {
+            break;
+        }
+        let Repair::Done(next) = repair(&mut area, true).unwrap() else { panic!("allowed") };
+        silent += u32::from(next.lost.is_empty());
+        assert!(examine(&mut area).is_ok());
+    }
+    assert!(silent > 0, "the first report was never the only one");
+}
+
+/// After a kill and after a stop in order, whose proof about home stays.
+#[test]
+fn a_repair_of_a_sound_area_writes_nothing() {
+    for stops in [false, true] {
+        let mut world = in_use(true);
+        if stops {
+            world.settle();
+            world.handle(Input::Detach { stamp: [1; 32] });
+            world.settle();
+            assert!(world.engine.is_detached());
+        }
+        let before = world.area.clone();
+        for lose in [false, true] {
+            let Repair::Done(report) = repair(&mut world.area, lose).unwrap() else {
+                panic!("nothing is lost")
+            };
+            assert!(report.mended.is_empty(), "{report:?}");
+            assert!(same(&world.area, &before), "it wrote something");
+        }
+        assert_eq!(examine(&mut world.area).unwrap().is_clean(), stops);
+    }
 }

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use seekless_block::{Device, Extent, Lba, SECTOR_BYTES, Sectors};
 use seekless_engine::format::{AreaId, FormatError, Label, Page, Superblock, read_superblock};
 use seekless_engine::{
-    AttachError, AttachReport, Config, Engine, Examined, HomeGuard, Proof, Repair, RepairReport,
-    attach, examine, repair, repair_outdated, restore_superblock,
+    AttachError, AttachReport, Config, Engine, Examined, Finding, HomeGuard, Proof, Repair, attach,
+    examine, repair, repair_outdated, repair_report, restore_superblock,
 };
 
 use seekless_host::{OpenFile, Opened, cannot, private};
@@ -16,7 +16,7 @@ use super::{
     HEAD, MAGIC, NO_ROOM, failed, first_page, guarded_by, part, part_apart, refused, whole,
 };
 use crate::backend::files::Disk;
-use crate::backend::guard::{self, GuardError, Standing};
+use crate::backend::guard::{self, GuardError, GuardFault, Standing};
 use crate::backend::home::Home;
 use crate::backend::identity;
 use crate::backend::region::Region;
@@ -34,9 +34,7 @@ pub(crate) enum Store {
 
 /// Opens and locks a volume and its area without attaching it; `write` for repairs.
 pub fn open(backing: &Path, area: Option<&Path>, write: bool) -> Result<Lasting, ServeError> {
-    if write {
-        restore(backing, area)?;
-    }
+    let restored = write && restore(backing, area)?;
     let home = Home::named(backing, !write)?;
     match Store::open(home, backing, area, !write)? {
         Store::Lasting(mut lasting) => {
@@ -45,6 +43,7 @@ pub fn open(backing: &Path, area: Option<&Path>, write: bool) -> Result<Lasting,
                 Err(e) if !write => lasting.unflushed = Some(e),
                 asked => asked?,
             }
+            lasting.restored = restored;
             Ok(*lasting)
         }
         Store::Plain(_) => Err(refused(
@@ -54,12 +53,12 @@ pub fn open(backing: &Path, area: Option<&Path>, write: bool) -> Result<Lasting,
     }
 }
 
-/// Searches the superblock of an area that has none where one is expected. Other errors are for the
-/// one who opens the area next.
-fn restore(backing: &Path, area: Option<&Path>) -> Result<(), ServeError> {
+/// Searches the superblock of an area that has none where one is expected, and writes it to its
+/// places: true then. Other errors are for the one who opens the area next.
+fn restore(backing: &Path, area: Option<&Path>) -> Result<bool, ServeError> {
     let path = area.unwrap_or(backing);
     if NbdUri::in_path(path).is_some() {
-        return Ok(());
+        return Ok(false);
     }
     let opened = Opened::path(path, false)?;
     let mut all = whole(&opened)?;
@@ -67,10 +66,9 @@ fn restore(backing: &Path, area: Option<&Path>) -> Result<(), ServeError> {
     if let Ok(Superblock { area_at, area_size, .. }) = Superblock::decode(&first) {
         all = part(&opened.fd, &[(area_at.0 * SECTOR_BYTES, area_size.bytes().0)])?;
     } else if foreign(&mut all, path)?.is_some() {
-        return Ok(());
+        return Ok(false);
     }
-    let _ = restore_superblock(&mut all);
-    Ok(())
+    Ok(restore_superblock(&mut all).unwrap_or(false))
 }
 
 /// The content of a first page that is no superblock, if that is no damage.
@@ -103,6 +101,21 @@ pub struct Lasting {
     pub(crate) note: Option<String>,
     /// Why the host's memory may have other bytes of the area than the device.
     unflushed: Option<ServeError>,
+    /// Opening it wrote copies of its superblock to their places.
+    restored: bool,
+}
+
+/// What a repair has done.
+#[derive(Debug)]
+pub struct Repaired {
+    /// Copies of the superblock were written to their places, whatever came then.
+    pub restored: bool,
+    /// The end of the area's repair.
+    pub area: Repair,
+    /// The fault of the guard; `None`: no fault.
+    pub guard: Option<GuardFault>,
+    /// Why the guard was not repaired although the area was.
+    pub error: Option<ServeError>,
 }
 
 impl Store {
@@ -172,6 +185,7 @@ impl Lasting {
             named_generation,
             note: None,
             unflushed: None,
+            restored: false,
         })))
     }
 
@@ -215,8 +229,7 @@ impl Lasting {
         let (mut home, mut standing, mut named_generation) = (home, Ok(Standing::Nowhere), 0);
         if keys.1.0 >= guard::HOME_MIN {
             let region = region_beside(&place, path, &area, keys)?;
-            standing = region.look(&home);
-            named_generation = region.named_generation(&home).unwrap_or(0);
+            (standing, named_generation) = state_of_guard(&region, &home);
             if !matches!(standing, Ok(Standing::Nowhere)) {
                 home = home.with_guard(region);
             }
@@ -233,6 +246,7 @@ impl Lasting {
             named_generation,
             note,
             unflushed: None,
+            restored: false,
         })))
     }
 
@@ -274,7 +288,7 @@ impl Lasting {
     }
 
     /// Refuses an older copy of the area; also where another program wrote over the guard, but not
-    /// over its first page.
+    /// over its first sector.
     ///
     /// # Errors
     /// If the guard on home names a later generation than the area has.
@@ -286,53 +300,70 @@ impl Lasting {
         Ok(())
     }
 
-    /// Repairs the area, and a guard that [`Self::is_guarded`] refuses. Returns the fault of the
-    /// guard, and whether its repair gives up bytes that a program wrote to the disk without its
-    /// area; `None`: no fault. Without `lose`, a repair that gives up any bytes writes nothing.
+    /// Repairs the area, and then a guard that [`Self::is_guarded`] refuses. Without `lose`, a
+    /// repair that gives up any bytes writes nothing.
     ///
     /// # Errors
     /// As [`seekless_engine::repair`]; the area is an older copy, the disk is another one, or its
-    /// guard cannot be repaired.
-    pub fn repair(&mut self, lose: bool) -> Result<(Repair, Option<(String, bool)>), ServeError> {
+    /// guard cannot be repaired. Nothing was changed then, except that copies of the superblock may
+    /// stand in their places again.
+    pub fn repair(&mut self, lose: bool) -> Result<Repaired, ServeError> {
         // A repair advances the area's generation: an older copy would pass for the newest one.
         // Without the guard nobody knows.
         if let Err(GuardError::Device(e)) = &self.guard {
             return Err(refused(&self.backing, e.to_string()));
         }
         self.ensure_newest()?;
-        let guard = self.repair_guard(false)?;
-        let loses = guard.as_ref().is_some_and(|(_, loses)| *loses);
+        let guard = self.guard_fault()?;
+        let loses = guard.as_ref().is_some_and(|fault| fault.loses);
         let outdated = matches!(self.guard, Err(GuardError::Wrong { outdated: true, .. }));
         let area = if loses && outdated {
             // Before the guard stands again: a guard proves that nobody else wrote home.
             repair_outdated(&mut self.area, lose)
         } else if loses && !lose {
-            Ok(Repair::WouldLose(RepairReport::default()))
+            // A user who allows the loss allows all of it.
+            repair_report(&mut self.area).map(Repair::WouldLose)
         } else {
             repair(&mut self.area, lose)
         };
-        let area = area.map_err(failed(&self.place))?;
-        if loses && lose {
-            // The guard names the repaired area: each copy from before is an older one.
-            let repaired = read_superblock(&mut self.area, Lba(0));
-            self.superblock = repaired.map_err(|e| failed(&self.place)(e.into()))?.superblock;
-            self.repair_guard(true)?;
+        let mut area = area.map_err(failed(&self.place))?;
+        if self.restored {
+            let (Repair::Done(report) | Repair::WouldLose(report) | Repair::Stopped(report, _)) =
+                &mut area;
+            let what = "a copy of the superblock was found elsewhere and written to its places";
+            let what = what.to_owned();
+            report.mended.insert(0, Finding { loss: false, perhaps: false, what });
         }
-        Ok((area, guard))
+        let goes_on = guard.is_some() && matches!(area, Repair::Done(_));
+        let error = if goes_on { self.repair_guard(lose).err() } else { None };
+        Ok(Repaired { restored: self.restored, area, guard, error })
     }
 
-    /// Without `lose`, a repair of the guard that gives up bytes writes nothing.
-    fn repair_guard(&mut self, lose: bool) -> Result<Option<(String, bool)>, ServeError> {
-        let wrong = |e: GuardError| match e {
-            GuardError::Device(e) => failed(&self.place)(e.into()),
-            GuardError::Wrong { why, .. } => refused(&self.backing, why),
-        };
+    /// The fault of the guard, if there is one that a repair can end; writes nothing.
+    fn guard_fault(&self) -> Result<Option<GuardFault>, ServeError> {
         match (self.home.guard(), &self.guard) {
             (Some(region), Err(_)) => {
                 self.is_home(false)?;
-                region.repair(&self.home, self.superblock.generation, lose).map_err(wrong)
+                region.fault(&self.home).map_err(|e| self.guard_failed(e))
             }
             _ => Ok(None),
+        }
+    }
+
+    /// Repairs the guard of a repaired area. Guard pages that are written name its generation: copies
+    /// from before a change of the area are older ones then.
+    fn repair_guard(&mut self, lose: bool) -> Result<(), ServeError> {
+        let repaired = read_superblock(&mut self.area, Lba(0));
+        self.superblock = repaired.map_err(|e| failed(&self.place)(e.into()))?.superblock;
+        let Some(region) = self.home.guard() else { return Ok(()) };
+        let repaired = region.repair(&self.home, self.superblock.generation, lose);
+        repaired.map(drop).map_err(|e| self.guard_failed(e))
+    }
+
+    fn guard_failed(&self, error: GuardError) -> ServeError {
+        match error {
+            GuardError::Device(e) => failed(&self.place)(e.into()),
+            GuardError::Wrong { why, .. } => refused(&self.backing, why),
         }
     }
 
@@ -486,6 +517,16 @@ fn region_beside(
     Ok(region.on_device_of(area.flushes()))
 }
 
+/// The state of the guard, and the generation of the area that it names.
+fn state_of_guard(region: &Region, home: &Disk) -> (Result<Standing, GuardError>, u64) {
+    let standing = region.look(home);
+    match region.named_generation(home) {
+        Ok(named) => (standing, named),
+        // Without this name an older copy of the area could pass for the newest one.
+        Err(e) => (Err(e), 0),
+    }
+}
+
 /// The end of a path, which says more than its beginning.
 fn tail(path: &Path) -> Label {
     let text = path.to_string_lossy();
@@ -542,47 +583,4 @@ fn superblock_inside(
 }
 
 #[cfg(test)]
-mod tests {
-    use seekless_block::Bytes;
-    use seekless_engine::Mode;
-
-    use super::*;
-    use crate::area::{AreaPlacement, MakeOptions, Share, make};
-
-    /// Linux reports an error of write-back once to each open file description: what shares one could
-    /// take the report of another.
-    #[test]
-    fn home_area_and_guard_region_have_open_files_of_their_own() {
-        let dir = std::env::temp_dir().join(format!("seekless-files-{}", std::process::id()));
-        std::fs::create_dir(&dir).unwrap();
-        for (name, inside) in [("inside", true), ("beside", false)] {
-            let (backing, area) = (dir.join(name), dir.join("area"));
-            std::fs::File::create(&backing).unwrap().set_len(64 << 20).unwrap();
-            let at =
-                if inside { AreaPlacement::Middle } else { AreaPlacement::Beside(area.clone()) };
-            let options = MakeOptions {
-                size: Some(Share::Bytes(Bytes(16 << 20))),
-                write_buffer_percent: 50,
-                mode: Mode::WriteBack,
-                ..MakeOptions::new(at)
-            };
-            make(&backing, &options).unwrap();
-            let lasting = open(&backing, (!inside).then_some(&*area), true).unwrap();
-            // Their device reports its errors once to all of them.
-            let (of_home, of_area) = (lasting.home.flushes(), lasting.area.flushes());
-            assert!(of_area.is_beside(of_home), "{name}");
-            assert!(lasting.home.guard().is_none_or(|region| region.flushes().is_beside(of_area)));
-            let region = lasting.home.guard().map(Region::handle);
-            let files = [lasting.home.file(), lasting.area.file(), region];
-            let mut seen = Vec::new();
-            for file in files.into_iter().flatten() {
-                let flags = rustix::fs::fcntl_getfl(file).unwrap();
-                assert!(!flags.contains(rustix::fs::OFlags::NONBLOCK), "{name}: shared");
-                rustix::fs::fcntl_setfl(file, flags | rustix::fs::OFlags::NONBLOCK).unwrap();
-                seen.push(file);
-            }
-            assert_eq!(seen.len(), if inside { 2 } else { 3 });
-        }
-        std::fs::remove_dir_all(&dir).unwrap();
-    }
-}
+mod tests;

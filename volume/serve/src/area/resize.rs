@@ -36,12 +36,17 @@ pub fn resize(
         let why = "is not drained and detached: the area may hold the only copy of some data; nothing was changed";
         return Err(refused(&lasting.place, why));
     }
-    if !matches!(lasting.guard, Ok(Standing::Down | Standing::Nowhere)) {
-        let why = format!(
-            "its guard is not down: give the disk its former size, {}, and run `seekless volume drain` first; nothing was changed",
-            s.home_capacity.bytes()
-        );
-        return Err(refused(backing, why));
+    match &lasting.guard {
+        Ok(Standing::Down | Standing::Nowhere) => {}
+        // On a disk of another size the guard's last pages are not where they were.
+        Err(e) if lasting.found == s.home_capacity => return Err(refused(backing, e.to_string())),
+        _ => {
+            let why = format!(
+                "its guard is not down: give the disk its former size, {}, and run `seekless volume drain` first; nothing was changed",
+                s.home_capacity.bytes()
+            );
+            return Err(refused(backing, why));
+        }
     }
     // Before anything is written: a smaller area does not have all of the former one.
     let before = resizable(&mut lasting.area, s).map_err(failed(&lasting.place))?;

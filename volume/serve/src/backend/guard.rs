@@ -3,13 +3,17 @@
 //! file system replace these ends. After a power cut at any moment, home is either as before, or
 //! can be restored: the order of writes guarantees this. See docs/changing/on-disk-format.md.
 
+pub(crate) mod repair;
+
 use std::ops::Range;
 
 use seekless_block::{Device, DeviceError, Extent, PAGE_BYTES, SECTOR_BYTES, Sectors};
 use seekless_engine::format::{
-    AreaId, FormatError, GUARD_PAGES, GUARD_REGION_PAGES, GUARD_WORDS, GuardHeader, GuardPage,
-    GuardState, Label, OLDEST, Page, VERSION, page_extent,
+    AreaId, FormatError, GUARD_PAGES, GUARD_REGION_PAGES, GuardHeader, GuardPage, GuardState,
+    Label, OLDEST, Page, VERSION, page_extent,
 };
+
+pub(crate) use repair::GuardFault;
 
 /// Sectors of each end of home that the guard replaces.
 pub(crate) const EDGE: u64 = GUARD_PAGES * PAGE_BYTES / SECTOR_BYTES;
@@ -19,8 +23,11 @@ pub(crate) const HOME_MIN: u64 = 2 * EDGE;
 const SECTOR: usize = SECTOR_BYTES as usize;
 /// Pages of the region behind its header.
 pub(crate) const PAGES: usize = 2 * GUARD_PAGES as usize;
-const BOTH_DAMAGED: &str = "both the guard region's header and the guard on the disk are damaged";
 const EDGE_BYTES: usize = EDGE as usize * SECTOR;
+/// Where each page of seekless has its area's id.
+const UUID_AT: Range<usize> = 16..32;
+const HEADER_DAMAGED: &str =
+    "the header of its guard region is damaged; run `seekless volume repair`";
 
 /// Why a guard can be neither used nor moved.
 #[derive(Debug, thiserror::Error)]
@@ -30,7 +37,7 @@ pub(crate) enum GuardError {
     /// The parts do not fit together; nothing was changed.
     #[error("{why}")]
     Wrong {
-        /// The fault, and the remedy.
+        /// The fault; the remedy follows the first semicolon.
         why: String,
         /// True if a repair gives up bytes that a program wrote.
         loses: bool,
@@ -157,7 +164,7 @@ fn region_bytes(region: &mut dyn Device) -> Result<Vec<u8>, DeviceError> {
 /// Some pages are about to be written: durably, their checksums hold no longer.
 pub(crate) fn open_pages(region: &mut dyn Device, pages: u64) -> Result<(), GuardError> {
     let Ok(mut header) = header_of(region)? else {
-        return wrong(false, "its guard region's header is damaged; run `seekless volume repair`");
+        return wrong(false, HEADER_DAMAGED);
     };
     header.summed &= !pages;
     for (i, sum) in header.sums.iter_mut().enumerate() {
@@ -235,11 +242,16 @@ impl Guard<'_> {
         Ok(of_page(&page))
     }
 
-    /// The generation of the area that the guard on home names; 0 for none.
+    /// The generation of the area that the guard on home names; 0 for none. A file system has its
+    /// superblock behind the first sector: a program that wrote there leaves the name.
     pub(crate) fn named_generation(&mut self) -> Result<u64, DeviceError> {
-        let uuid = self.uuid;
-        let page = self.first()?.filter(|page| page.uuid == uuid);
-        Ok(page.map_or(0, |page| page.area_generation))
+        if self.home.capacity().0 < EDGE {
+            return Ok(0);
+        }
+        let mut sector = [0; SECTOR];
+        self.home.read(Extent::new(0, 1), &mut sector)?;
+        let named = GuardPage::named_in(&sector).filter(|(uuid, _)| *uuid == self.uuid);
+        Ok(named.map_or(0, |(_, generation)| generation))
     }
 
     /// The guard names the area's generation from now on. Only the first sector changes.
@@ -350,9 +362,20 @@ impl Guard<'_> {
     /// The guard stands on home, and the region has no header.
     fn region_is_gone<T>(&mut self) -> Result<T, GuardError> {
         self.refuse_zeroes()?;
-        wrong(
+        if self.region.capacity().0 < REGION {
+            return wrong(
+                false,
+                "the disk carries the guard of this area, and the area's guard region is gone; if the area's file was cut, extend it to its former size with its former contents, then run `seekless volume repair`",
+            );
+        }
+        let mut page: Page = [0; PAGE_BYTES as usize];
+        self.region.read(page_extent(0, 1), &mut page)?;
+        if page.get(UUID_AT) == Some(self.uuid.0.as_slice()) {
+            return wrong(false, HEADER_DAMAGED);
+        }
+        overwritten(
             false,
-            "the disk carries the guard of this area, and the area's guard region is gone; if the area's file was cut, extend it to its former size with its former contents, then run `seekless volume repair`",
+            "the disk carries the guard of this area, and another program wrote over the header of the area's guard region; nothing was changed. The disk's first and last 128 KiB stand behind this header, and nothing tells whether they are whole. If there is a whole copy of the area, name that copy; `seekless volume repair --lose-data` accepts the region as it is. Then check the file system with its own program",
         )
     }
 
@@ -374,14 +397,7 @@ impl Guard<'_> {
         if found.other == 0 {
             return self.check_region(header).map(|()| Standing::Up);
         }
-        let uuid = self.uuid;
-        let later = |p: &GuardPage| p.uuid == uuid && p.generation > header.generation;
-        if let Some(page) = self.first()?.filter(later) {
-            return older(&page);
-        }
-        if let Some(page) = self.first()?.filter(|p| p.uuid != self.uuid) {
-            return self.of_another(&page);
-        }
+        self.refuse_other_guard(header)?;
         if found.guard == 0 {
             return overwritten(
                 false,
@@ -394,7 +410,18 @@ impl Guard<'_> {
         )
     }
 
+    /// Refuses a disk that carries a guard which is later than the region, or of another area.
+    fn refuse_other_guard(&mut self, header: &GuardHeader) -> Result<(), GuardError> {
+        match self.first()? {
+            Some(page) if page.uuid != self.uuid => self.of_another(&page),
+            Some(page) if page.generation > header.generation => older(&page),
+            _ => Ok(()),
+        }
+    }
+
     fn standing_between(&mut self, header: &GuardHeader) -> Result<Standing, GuardError> {
+        // Without a page of its own guard on home, the region counts as not needed.
+        self.refuse_other_guard(header)?;
         let region = region_bytes(self.region)?;
         let found = self.compare(header, Some(&region))?;
         let lacking = found.guard > 0;
@@ -459,7 +486,7 @@ impl Guard<'_> {
     fn good_header(&mut self) -> Result<GuardHeader, GuardError> {
         match self.header()? {
             Some(Ok(header)) => Ok(header),
-            _ => wrong(false, "its guard region's header is damaged; run `seekless volume repair`"),
+            _ => wrong(false, HEADER_DAMAGED),
         }
     }
 
@@ -516,76 +543,6 @@ impl Guard<'_> {
         self.mark(GuardState::Between, crc_fast::crc32_iscsi(&bytes))?;
         self.write_home(&bytes)?;
         self.mark(GuardState::Down, 0)
-    }
-
-    /// Repairs a guard that [`Self::standing`] refuses. Returns the fault, and whether the repair
-    /// gives up bytes. Without `lose`, such a repair writes nothing. `None`: no fault. A fault that
-    /// cannot be repaired is an error, with and without `lose`.
-    pub(crate) fn repair(&mut self, lose: bool) -> Result<Option<(String, bool)>, GuardError> {
-        let (why, loses) = match self.standing() {
-            Ok(_) => return Ok(None),
-            Err(GuardError::Wrong { why, loses, .. }) => (why, loses),
-            Err(e) => return Err(e),
-        };
-        // Decided before the question: what cannot be repaired is refused with and without `lose`.
-        let first = self.first()?;
-        let (header, is_new) = match self.header()? {
-            Some(Ok(h))
-                if (h.uuid, h.home_capacity) == (self.uuid, self.capacity)
-                    && h.state != GuardState::Down
-                    // A later guard belongs to a newer copy of the area.
-                    && first.as_ref().is_none_or(|p| {
-                        p.uuid == self.uuid && p.generation <= h.generation
-                    }) =>
-            {
-                (h, false)
-            }
-            Some(Err(_)) | None if self.region.capacity().0 >= REGION => {
-                (self.header_by_home(first)?, true)
-            }
-            // No state is proven.
-            _ => return wrong(loses, why),
-        };
-        if loses && !lose {
-            return Ok(Some((why, true)));
-        }
-        if is_new {
-            write_header(self.region, &header)?;
-        } else if header.state == GuardState::Up {
-            self.write_home(&self.guard_pages(&header))?;
-            open_pages(self.region, u64::MAX)?;
-            sum_pages(self.region)?;
-        } else {
-            self.restore()?;
-        }
-        Ok(Some((why, loses)))
-    }
-
-    /// A header for the pages at home; writes nothing.
-    fn header_by_home(&mut self, first: Option<GuardPage>) -> Result<GuardHeader, GuardError> {
-        let mut header = header_down(self.uuid, self.capacity);
-        // If the first page is not a guard page, the last pages may be.
-        let home = self.read_home()?;
-        let mut pages =
-            home.chunks_exact(PAGE_BYTES as usize).filter_map(|p| GuardPage::decode(p).ok());
-        if let Some(page) = first.or_else(|| pages.next()) {
-            if page.uuid != self.uuid {
-                return self.of_another(&page);
-            }
-            (header.generation, header.place) = (page.generation, page.place);
-            let region = region_bytes(self.region)?;
-            let found = self.compare(&header, Some(&region))?;
-            (header.state, header.sum) = match found {
-                EndContents { region: 0, other: 0, .. } => (GuardState::Up, 0),
-                EndContents { other: 0, .. } => {
-                    (GuardState::Between, crc_fast::crc32_iscsi(&region))
-                }
-                _ => return wrong(true, BOTH_DAMAGED),
-            };
-        } else if home.windows(GUARD_WORDS.len()).any(|w| w == GUARD_WORDS) {
-            return wrong(true, BOTH_DAMAGED);
-        }
-        Ok(header)
     }
 }
 

@@ -18,7 +18,7 @@ use seekless_host::OpenFile;
 use super::files::Disk;
 use super::flushes::{Failed, Flushes};
 use super::guard::{
-    EDGE, Guard, GuardError, PAGES, REGION, Standing, open_pages, sum_of, sum_pages,
+    EDGE, Guard, GuardError, GuardFault, PAGES, REGION, Standing, open_pages, sum_of, sum_pages,
 };
 use super::runs::Runs;
 
@@ -350,13 +350,18 @@ impl Region {
         }
     }
 
-    /// See [`Guard::repair`]. A restored guard names this generation of the area.
+    /// See [`Guard::fault`].
+    pub(crate) fn fault(&self, home: &Disk) -> Result<Option<GuardFault>, GuardError> {
+        self.with(home, |g| g.fault())
+    }
+
+    /// See [`Guard::repair`]. Guard pages that are written name this generation of the area.
     pub(crate) fn repair(
         &self,
         home: &Disk,
         generation: u64,
         lose: bool,
-    ) -> Result<Option<(String, bool)>, GuardError> {
+    ) -> Result<Option<GuardFault>, GuardError> {
         self.area_generation.store(generation, SeqCst);
         self.with(home, |g| g.repair(lose))
     }
@@ -461,6 +466,35 @@ mod tests {
             let mut area = area.on_device_of(files.guard().unwrap().flushes());
             seekless_block::Device::flush(&mut area).unwrap_err();
             files.move_guard(false).unwrap();
+            assert_eq!(flush().is_err(), writes);
+            assert_eq!(flush(), Ok(()), "once");
+            files.move_guard(true).unwrap();
+            assert_eq!(flush(), Ok(()), "once");
+        }
+    }
+
+    /// The same if the flush of the area fails while the guard goes down.
+    #[test]
+    fn what_the_region_may_have_lost_during_a_move_of_the_guard_is_reported_too() {
+        let (files, _area) = guarded();
+        let flush = || {
+            let flushed = files.change(Target::Home, Op::Flush, Flags::NONE, 0, 0, &[]);
+            flushed.map_err(Errno::from)
+        };
+        flush().unwrap();
+        for writes in [false, true] {
+            if writes {
+                let bytes = [7; 512];
+                files.change(Target::Home, Op::Write, Flags::NONE, 8192, 512, &bytes).unwrap();
+            }
+            let region = files.guard().unwrap();
+            let full = std::fs::File::options().read(true).write(true).open("/dev/full").unwrap();
+            let area = Disk::new(full.into(), Runs::new(&[(0, AREA)]));
+            let mut area = area.on_device_of(region.flushes());
+            region.keep_account(files.home(), || {
+                region.take_down(files.home()).unwrap();
+                seekless_block::Device::flush(&mut area).unwrap_err();
+            });
             assert_eq!(flush().is_err(), writes);
             assert_eq!(flush(), Ok(()), "once");
             files.move_guard(true).unwrap();

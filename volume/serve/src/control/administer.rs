@@ -69,6 +69,11 @@ pub enum AdministerError {
     NotProven { left: Bytes, why: String },
     #[error("drained, but the server has not ended{why}")]
     NotEnded { why: String },
+    #[error(
+        "{}: drained, and its server has ended; but another server serves it now: first stop what starts servers of it",
+        .0.display()
+    )]
+    ServedAgain(PathBuf),
 }
 
 /// A running server, or a volume opened here.
@@ -203,15 +208,19 @@ impl Administered {
             }
         }
         self.command(&VolumeCommand::Engine(Command::Drain))?;
-        self.wait_drained(false, progress)?;
+        let mut last = self.wait_drained(false, progress)?;
         let Reached::Server(address) = &self.reached else {
             return self.close().map(|()| String::new());
         };
         let cut_off: String = ask::command(address, &VolumeCommand::Stop { force })?;
-        let (mut watch, mut last) = (Watch::new(END_MOST), VolumeState::default());
+        let (mut watch, started) = (Watch::new(END_MOST), last.started_unix_ms);
         while server_of(&self.backing)?.is_some() {
             // A server that ends, and one that saves a large area, may not answer.
             last = ask(address, None, "/state").unwrap_or(last);
+            // What the next server writes is no progress of this one.
+            if last.started_unix_ms != started {
+                return Err(AdministerError::ServedAgain(self.backing));
+            }
             if watch.is_stuck(Instant::now(), &last, 0) {
                 return Err(AdministerError::NotEnded { why: last.why() });
             }
@@ -282,7 +291,11 @@ impl Administered {
     }
 
     /// Waits until everything is at home; with `replicas`, these may stay.
-    fn wait_drained(&self, replicas: bool, progress: Progress<'_>) -> Result<(), AdministerError> {
+    fn wait_drained(
+        &self,
+        replicas: bool,
+        progress: Progress<'_>,
+    ) -> Result<VolumeState, AdministerError> {
         let left = |state: &VolumeState| {
             let stained = state.replicas.map_or(0, |r| r.stained_bytes);
             let left = state.dirty_bytes + if replicas { 0 } else { stained };
@@ -290,7 +303,7 @@ impl Administered {
             (!is_done).then_some((left, false))
         };
         let stuck = |left, why| AdministerError::NotDrained { left, why };
-        self.wait(LOOK_EVERY, Watch::new(STUCK), left, progress, stuck).map(|_| ())
+        self.wait(LOOK_EVERY, Watch::new(STUCK), left, progress, stuck)
     }
 
     /// Waits until the requested replicas are written. Returns the bytes of all replicas.
@@ -396,8 +409,9 @@ pub fn state_of(backing: &Path, area: Option<&Path>) -> Result<VolumeState, Admi
 
 fn state_of_area(backing: &Path, area: Option<&Path>) -> Result<VolumeState, AdministerError> {
     let mut lasting = area::open(backing, area, false)?;
-    // Nobody may take an area for drained by what the host's memory has.
+    // Nobody may take an area for drained by what the host's memory has, or an older copy.
     lasting.ensure_flushed()?;
+    lasting.ensure_newest()?;
     let found = examine(lasting.area()).map_err(|source| AdministerError::Area {
         place: lasting.place().to_owned(),
         source: Box::new(source),
@@ -448,7 +462,12 @@ fn state_of_area(backing: &Path, area: Option<&Path>) -> Result<VolumeState, Adm
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicU64;
+    use std::sync::atomic::Ordering::SeqCst;
+
+    use super::super::socket::{make_directory, socket_of};
     use super::*;
+    use crate::http::{ControlAnswers, HttpServer};
 
     #[test]
     fn a_command_is_stuck_only_if_nothing_goes_on() {
@@ -486,5 +505,53 @@ mod tests {
         assert!(!at(1, 1 << 20, 100) && !at(15, 2 << 20, 100));
         assert!(at(22, 3 << 20, 100));
         assert!(!at(23, 4 << 20, 99), "less is left");
+    }
+
+    /// A server that has to stop, and the next one of the same volume, which writes all the
+    /// time. Looks at the next one; 0 while the first one runs.
+    struct TwoServers(AtomicU64);
+
+    impl ControlAnswers for TwoServers {
+        fn state(&self) -> Result<String, String> {
+            let looks = self.0.load(SeqCst);
+            if looks > 0 {
+                self.0.fetch_add(1, SeqCst);
+            }
+            let state = VolumeState {
+                served: true,
+                drained: true,
+                started_unix_ms: 1 + looks.min(1),
+                // Not for ever, so that this test ends.
+                homeward_bytes: looks.min(20) << 20,
+                ..VolumeState::default()
+            };
+            serde_json::to_string(&state).map_err(|e| e.to_string())
+        }
+
+        fn command(&self, body: &[u8]) -> Result<String, String> {
+            match serde_json::from_slice(body).map_err(|e| e.to_string())? {
+                VolumeCommand::Stop { .. } => {
+                    self.0.store(1, SeqCst);
+                    Ok("\"\"".to_owned())
+                }
+                VolumeCommand::Users => Ok("\"\"".to_owned()),
+                _ => Ok("{}".to_owned()),
+            }
+        }
+    }
+
+    #[test]
+    fn a_detach_does_not_wait_for_the_next_server() {
+        let name = format!("seekless-{}-served-again", std::process::id());
+        let backing = std::env::temp_dir().join(name);
+        std::fs::write(&backing, b"").unwrap();
+        let socket = socket_of(&backing).unwrap();
+        make_directory(&socket).unwrap();
+        let servers = Box::new(TwoServers(AtomicU64::new(0)));
+        let _servers = HttpServer::control(&socket, servers).unwrap();
+        let ended = Administered::served(&backing).unwrap().detach(false, &mut |_| {});
+        std::fs::remove_file(&backing).unwrap();
+        let _ = std::fs::remove_file(&socket);
+        assert!(matches!(ended, Err(AdministerError::ServedAgain(_))), "{ended:?}");
     }
 }

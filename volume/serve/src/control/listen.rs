@@ -12,6 +12,7 @@ use super::replicate::replicate;
 use super::socket::{make_directory, socket_of};
 use super::{VolumeCommand, VolumeState};
 use crate::http::{ControlAnswers, HttpServer};
+use crate::watch::unix_ms;
 use crate::{Board, Injector, ServeError, ServerHandle};
 
 /// Commands for the thread that owns the server.
@@ -43,6 +44,7 @@ pub fn start(
     let socket = socket_of(backing)?;
     make_directory(&socket)?;
     let steered = ControlledVolume {
+        started_unix_ms: unix_ms(),
         volume: server.injector(),
         backing: backing.to_owned(),
         mount: mount.map(Path::to_owned),
@@ -57,6 +59,7 @@ pub fn start(
 
 /// A volume that takes commands.
 struct ControlledVolume {
+    started_unix_ms: u64,
     volume: Injector,
     backing: PathBuf,
     mount: Option<PathBuf>,
@@ -94,7 +97,8 @@ impl ControlAnswers for ControlledVolume {
         let verdict = shown.as_ref().and_then(|s| s.verdict.clone());
         let operations = shown.and_then(|s| s.operations);
         let state = VolumeState::of(&self.backing, self.sizes, &stats, guard);
-        json(&VolumeState { verdict, operations, ..state })
+        let started_unix_ms = self.started_unix_ms;
+        json(&VolumeState { started_unix_ms, verdict, operations, ..state })
     }
 
     fn command(&self, body: &[u8]) -> Result<String, String> {

@@ -21,6 +21,10 @@ pub struct VolumeState {
     pub backing: String,
     /// True if a server has it.
     pub served: bool,
+    /// When its server was started; 0 without one. Two servers of one volume never have the same
+    /// time.
+    #[serde(default)]
+    pub started_unix_ms: u64,
     /// True if its area outlasts a server.
     pub lasting: bool,
     /// Size of the volume.
@@ -183,6 +187,7 @@ impl VolumeState {
             schema: VOLUME_SCHEMA.to_owned(),
             backing: backing.display().to_string(),
             served: true,
+            started_unix_ms: 0,
             lasting: a.lasting,
             size_bytes: size.0,
             area_bytes: area.0,

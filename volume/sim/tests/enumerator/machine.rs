@@ -276,6 +276,7 @@ impl Machine for Engine {
     fn repair(area: &mut Disk, lose: bool) -> Result<Mended, String> {
         match repair(area, lose).map_err(|e| format!("{e:?}"))? {
             Repair::WouldLose(_) => Ok(Mended::WouldLose),
+            Repair::Stopped(_, error) => Err(format!("{error:?}")),
             // Clients may read bytes of other sectors where they discarded: no model knows these.
             Repair::Done(report) if report.stained.is_some() => {
                 Err("nothing tells any more which pages are free".to_owned())

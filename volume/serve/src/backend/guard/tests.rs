@@ -277,6 +277,8 @@ fn is_either(found: &[u8], one: &[u8], other: &[u8]) {
     }
 }
 
+mod repairs;
+
 #[test]
 fn a_crash_at_any_moment_leaves_home_as_it_was_or_what_makes_it_so() {
     let mut dice = Dice::new(7);
@@ -408,8 +410,8 @@ fn what_does_not_fit_together_is_refused_and_mended_only_as_far_as_is_said() {
     over.home.flushed.insert(2, [0xEF; SECTOR].into());
     assert!(said(&mut over).contains("over the guard"), "{}", said(&mut over));
     let before = over.clone();
-    let (_, loses) = over.with(u64::MAX, |g| g.repair(false)).unwrap().unwrap();
-    assert!(loses && over.home.all() == before.home.all());
+    let fault = over.with(u64::MAX, |g| g.repair(false)).unwrap().unwrap();
+    assert!(fault.loses && over.home.all() == before.home.all());
     over.with(u64::MAX, |g| g.repair(true)).unwrap().unwrap();
     assert_eq!(over.with(u64::MAX, |g| g.standing()).unwrap(), Standing::Up);
     assert!(over.view(true) == over.seen);
@@ -424,8 +426,9 @@ fn what_does_not_fit_together_is_refused_and_mended_only_as_far_as_is_said() {
             rot(&mut rotten.region, 0, if wipe { 0 } else { 40 });
             if !wipe || state == Standing::Up {
                 assert!(said(&mut rotten).contains("repair"), "{}", said(&mut rotten));
-                let (_, loses) = rotten.with(u64::MAX, |g| g.repair(false)).unwrap().unwrap();
-                assert!(!loses);
+                let fault = rotten.with(u64::MAX, |g| g.repair(false)).unwrap().unwrap();
+                assert!(!fault.loses);
+                assert_eq!(fault.unproven, state == Standing::Up);
                 assert_eq!(rotten.with(u64::MAX, |g| g.standing()).unwrap(), state);
                 assert!(rotten.view(state == Standing::Up) == rotten.seen);
             }
@@ -463,8 +466,8 @@ fn a_region_of_zeroes_is_not_taken_for_the_ends_of_a_disk() {
         world.region.flushed.insert(0, first.into());
         assert!(said(&mut world).contains("was cut"), "{kept}: {}", said(&mut world));
         let before = world.clone();
-        let (_, loses) = world.with(u64::MAX, |g| g.repair(false)).unwrap().unwrap();
-        assert!(loses && world.region.all() == before.region.all(), "zeroes are no ends");
+        let fault = world.with(u64::MAX, |g| g.repair(false)).unwrap().unwrap();
+        assert!(fault.loses && world.region.all() == before.region.all(), "zeroes are no ends");
         world.with(u64::MAX, |g| g.repair(true)).unwrap().unwrap();
         assert_eq!(world.with(u64::MAX, |g| g.standing()).unwrap(), Standing::Up);
     }
@@ -484,8 +487,8 @@ fn a_flipped_bit_in_the_region_is_not_taken_for_data() {
         assert!(said(&mut rotten).contains(&why), "{}", said(&mut rotten));
         assert!(rotten.take_down(u64::MAX).is_err(), "page {number} goes home");
         assert!(rotten.with(u64::MAX, |g| g.settle()).is_err());
-        let (_, loses) = rotten.with(u64::MAX, |g| g.repair(false)).unwrap().unwrap();
-        assert!(loses && said(&mut rotten).contains(&why));
+        let fault = rotten.with(u64::MAX, |g| g.repair(false)).unwrap().unwrap();
+        assert!(fault.loses && said(&mut rotten).contains(&why));
         rotten.with(u64::MAX, |g| g.repair(true)).unwrap().unwrap();
         assert_eq!(rotten.with(u64::MAX, |g| g.settle()).unwrap(), Standing::Up);
     }
