@@ -63,9 +63,10 @@ impl ClientRights {
         let groups = line("Groups:").unwrap_or("").split_whitespace();
         let groups = groups.filter_map(|group| group.parse().ok()).collect();
         let found = u64::from_str_radix(line("CapEff:").unwrap_or("").trim(), 16).unwrap_or(0);
-        // Any user can make a user namespace, and has all capabilities there.
+        // Any user can make a user namespace, and has all capabilities there. Without this file, the
+        // kernel has one user namespace.
         let ours = user_namespace(Path::new("/proc/self"));
-        let counts = ours.is_some() && user_namespace(&process) == ours;
+        let counts = ours.is_none() || user_namespace(&process) == ours;
         Self { uid, gid, groups, capabilities: if counts { found } else { 0 } }
     }
 

@@ -173,7 +173,7 @@ fn check_store(store: &Path, dir: &Path) -> Result<(), HostError> {
         }
         if meta.uid() != rustix::process::geteuid().as_raw() {
             return refuse(
-                "another user owns this group store, and can read and change every file in it; use a store that root has made",
+                "another user owns this group store, and can read and change every file in it; `chown root` it",
             );
         }
     }

@@ -471,6 +471,10 @@ impl<O> Volume<O> {
     /// Ends the workers after their jobs, and makes all writes durable.
     pub(crate) fn stop(self) -> Result<(), Errno> {
         self.workers.stop();
+        if let Some(remote) = self.files.remote() {
+            // The last attempt for writes that no flush has covered.
+            remote.rest();
+        }
         let home = Target::Home;
         let flushed = self.files.change(home, Op::Flush, Flags::NONE, 0, 0, &[]);
         flushed.map_err(|failed| errno_of(failed.errno))

@@ -28,6 +28,8 @@ const DUEL: u32 = 20;
 const COMPARED: u32 = 4;
 /// Help makes a job slower if its helped runs take longer by this share: a quarter.
 const SLOWER: u64 = 4;
+/// And by this time, in milliseconds: smaller differences are chance.
+const SLOWER_LEAST: u64 = 500;
 
 /// Means over the last runs of one sort.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -341,11 +343,11 @@ impl Job {
         }
         self.helped.add(misses, took);
         let alone = u64::from(self.plain.millis);
-        let is_slower = u64::from(self.helped.millis) > alone + alone / SLOWER;
+        let is_slower = u64::from(self.helped.millis) > alone + (alone / SLOWER).max(SLOWER_LEAST);
         if self.plain.runs > 0 && self.helped.runs >= COMPARED && is_slower {
             self.rests[0].runs = REST;
-            // Reports still show that it was slower. Runs from then on count more.
-            self.helped.runs = 1;
+            // Reports still show that it was slower. The next run replaces these means.
+            self.helped.runs = 0;
         }
     }
 }
@@ -478,7 +480,12 @@ mod tests {
             assert_eq!(job.turn(true), RunTreatment::Fetch);
             job.whole_run(true, 1, seconds(11));
         }
-        assert_eq!((job.helped.runs, job.helped.millis), (2 * COMPARED + 1, 11_000));
+        assert_eq!((job.helped.runs, job.helped.millis), (2 * COMPARED, 11_000));
+        let mut short = Job { plain: Tally::default(), ..job };
+        short.helped = Tally::default();
+        short.whole_run(false, 9, Duration(3_000_000));
+        (0..COMPARED).for_each(|_| short.whole_run(true, 1, Duration(400_000_000)));
+        assert!(!short.rests(), "nobody notices half a second");
     }
 
     #[test]

@@ -4,8 +4,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use seekless_block::SimTime;
 
 use crate::chase::Chase;
-use crate::job::{Job, RunTreatment};
+use crate::job::{Job, RunTreatment, between};
 use crate::piece::{Piece, PieceId};
+use crate::watcher::IDLE;
 
 /// Points that recognize a job: three misses in order, or two by the program that ran it last.
 const POINTS: u32 = 3;
@@ -124,6 +125,15 @@ impl Run {
         self.at.insert(place, (self.seen.len() as u32, waited));
         self.seen.push(Piece::new(place, pages));
         missed
+    }
+
+    /// A use of pages that the run had not used before, or waited for. After a pause in which the run
+    /// used only pages from before, it would have ended without help: then its time does not go on.
+    pub(crate) fn grow(&mut self, now: SimTime) {
+        if self.last == self.grown || between(self.grown, now) < IDLE {
+            self.grown = now;
+        }
+        self.last = now;
     }
 
     /// Whether the run has used all these pages.

@@ -161,7 +161,7 @@ impl Watcher {
             self.recent.clear();
         }
         let run = self.runs.entry(who.group).or_insert_with(|| Run::new(who, now));
-        (run.last, run.grown) = (now, now);
+        run.grow(now);
         if who.program != 0 {
             run.who.program = who.program;
         }
@@ -197,9 +197,10 @@ impl Watcher {
             run.note(place, mask, false);
             run.visible.get_or_insert(place);
             if group.is_some() {
-                run.last = now;
                 if is_new {
-                    run.grown = now;
+                    run.grow(now);
+                } else {
+                    run.last = now;
                 }
                 run.unreached.remove(&place);
                 run.chase.iter_mut().for_each(|c| c.sees = true);
@@ -394,20 +395,17 @@ impl Watcher {
         std::mem::take(&mut self.learned)
     }
 
-    /// Runs that go on, and go no further in their job, have left it for good: to see their uses costs
-    /// every program time.
+    /// Ends the help of runs that go on, and go no further in their job: to see their uses costs every
+    /// program time. If such a run reads further places of the job, it is recognized again.
     fn end_stalled(&mut self, now: SimTime) {
-        let job = |r: &Run| {
-            let chase = r.chase.as_ref()?;
-            (between(chase.moved, now) >= STALLED).then_some(chase.job)
-        };
-        let stalled = self.runs.iter().filter_map(|(&g, r)| Some((g, job(r)?)));
-        let mut stalled: Vec<(u32, u32)> = stalled.collect();
+        let is_stalled =
+            |r: &Run| r.chase.as_ref().is_some_and(|c| between(c.moved, now) >= STALLED);
+        let mut stalled: Vec<u32> =
+            self.runs.iter().filter(|(_, r)| is_stalled(r)).map(|(&g, _)| g).collect();
         stalled.sort_unstable();
-        for (group, job) in stalled {
+        for group in stalled {
             self.end_chase(now, group);
             if let Some(run) = self.runs.get_mut(&group) {
-                run.others.push(job);
                 // What it uses in memory from now on is not seen.
                 run.exact = false;
             }

@@ -148,7 +148,7 @@ pub(crate) fn repair(args: &RepairArgs) -> anyhow::Result<()> {
             "the area could not be written to its end: what is listed above may be done; run the command again",
         ),
         (_, Some(e)) => Err(e).context(
-            "the area is repaired as listed above, and the guard of the disk is not: run the command again",
+            "the area is repaired, and the repair of the disk's guard stopped: the listed repairs may be done; run the command again",
         ),
         (Repair::Done(_), None) => Ok(()),
         (Repair::WouldLose(_), None) => match guard.filter(|fault| fault.loses) {
@@ -165,11 +165,12 @@ pub(crate) fn repair(args: &RepairArgs) -> anyhow::Result<()> {
 fn said(done: &Repaired) -> String {
     let (Repair::Done(report) | Repair::WouldLose(report) | Repair::Stopped(report, _)) =
         &done.area;
-    let is_done = matches!(done.area, Repair::Done(_)) && done.error.is_none();
+    let is_done = matches!(done.area, Repair::Done(_));
     let mut lines: Vec<String> = report.mended.iter().map(ToString::to_string).collect();
+    // Also if the guard's repair stopped: the next one may find no fault.
     let guard = done.guard.as_ref().filter(|_| is_done);
     lines.extend(guard.map(said_of_guard));
-    if is_done {
+    if is_done && done.error.is_none() {
         let lost = report.mended.iter().any(|f| f.loss || f.perhaps)
             || guard.is_some_and(|fault| fault.loses || fault.unproven);
         lines.push(match report.lost.len() {
@@ -245,9 +246,9 @@ mod tests {
         let error = Some(seekless_serve::ServeError::Stopped);
         let done = Repair::Done(report());
         let of_guard = Repaired { restored: false, area: done, guard: fault(true, false), error };
-        for stopped in [of_area, of_guard] {
-            assert_eq!(said(&stopped), "lost: a page was given up");
-        }
+        assert_eq!(said(&of_area), "lost: a page was given up");
+        let both = "lost: a page was given up\ngiven up: the header is damaged";
+        assert_eq!(said(&of_guard), both);
     }
 
     #[test]

@@ -142,9 +142,21 @@ impl Talker {
     }
 }
 
-/// The server's memory now and at most, in KiB.
-fn memory(server: &Server) -> (u64, u64) {
-    (field(server, "VmRSS:") >> 10, field(server, "VmHWM:") >> 10)
+/// The server's memory now and at most, in KiB. Prints its parts, and the largest of them.
+fn memory(server: &Server, requests: u64) -> (u64, u64) {
+    let kib = |name: &str| field(server, name) >> 10;
+    let (now, most) = (kib("VmRSS:"), kib("VmHWM:"));
+    let (own, files, shared) = (kib("RssAnon:"), kib("RssFile:"), kib("RssShmem:"));
+    let smaps = std::fs::read_to_string(format!("/proc/{}/smaps", server.id())).unwrap();
+    let sizes =
+        smaps.lines().filter_map(|line| line.strip_prefix("Rss:")?.split_whitespace().next());
+    let mut sizes: Vec<u64> = sizes.map(|size| size.parse().unwrap()).collect();
+    sizes.sort_unstable_by(|a, b| b.cmp(a));
+    sizes.truncate(5);
+    eprintln!(
+        "{requests} requests: {now} KiB ({own} own, {files} of files, {shared} shared; largest {sizes:?}), at most {most}"
+    );
+    (now, most)
 }
 
 /// The administrator's next call, which must succeed.
@@ -180,18 +192,14 @@ fn serve(dir: &Path, talkers: &mut [Talker], requests: u64) {
             }
             administer(&image, call);
             if call % 20 == 0 {
-                let (now, most) = memory(&server);
-                eprintln!("{} requests: {now} KiB, at most {most}", done.load(Ordering::Relaxed));
+                let now = memory(&server, done.load(Ordering::Relaxed)).0;
                 early = if call == CALLS / 10 { now } else { early };
             }
         }
     });
-    let (now, most) = memory(&server);
+    let (now, most) = memory(&server, requests);
     let counts = server.stop();
-    eprintln!(
-        "{requests} requests: {now} KiB, at most {most}; {} read from copies",
-        counts["copy_reads"]
-    );
+    eprintln!("{} read from copies", counts["copy_reads"]);
     assert!(most <= MEMORY_MIB << 10 && now <= early + GROWTH_KIB, "{early}, {now}, {most} KiB");
 }
 

@@ -157,8 +157,12 @@ impl GroupedFiles {
         let file = File::from(self.underlying.open_handle(handle, flags).ok()?);
         // Writes through a memory mapping leave no trace: a mapped file must not move.
         lease(&file, Others::Any).ok()?;
-        wait_for_another_time(&rustix::fs::fstat(&file).ok()?);
+        let before = rustix::fs::fstat(&file).ok()?;
+        wait_for_another_time(&before);
         let stat = rustix::fs::fstat(&file).ok()?;
+        if written(&stat) != written(&before) {
+            return None;
+        }
         let small = (1..=i64::from(FILE_BYTES_MAX)).contains(&stat.st_size);
         let regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
         // Another name may be outside the directory: its readers would see an empty file.

@@ -375,7 +375,7 @@ impl Guard<'_> {
         }
         overwritten(
             false,
-            "the disk carries the guard of this area, and another program wrote over the header of the area's guard region; nothing was changed. The disk's first and last 128 KiB stand behind this header, and nothing tells whether they are whole. If there is a whole copy of the area, name that copy; `seekless volume repair --lose-data` accepts the region as it is. Then check the file system with its own program",
+            "the disk carries the guard of this area, and the header of the area's guard region is not one of seekless, because another program wrote over it or the area's disk damaged it; nothing was changed. The disk's first and last 128 KiB stand behind this header, and nothing tells whether they are whole. If there is a whole copy of the area, name that copy; `seekless volume repair --lose-data` accepts the region as it is. Then check the file system with its own program",
         )
     }
 
@@ -420,9 +420,14 @@ impl Guard<'_> {
     }
 
     fn standing_between(&mut self, header: &GuardHeader) -> Result<Standing, GuardError> {
-        // Without a page of its own guard on home, the region counts as not needed.
-        self.refuse_other_guard(header)?;
         let region = region_bytes(self.region)?;
+        let mut first: Page = [0; PAGE_BYTES as usize];
+        self.home.read(page_extent(0, 1), &mut first)?;
+        // Without a page of its own guard on home, the region counts as not needed. A guard that a
+        // client wrote is in the region too.
+        if !region.starts_with(&first) {
+            self.refuse_other_guard(header)?;
+        }
         let found = self.compare(header, Some(&region))?;
         let lacking = found.guard > 0;
         if lacking && crc_fast::crc32_iscsi(&region) != header.sum {

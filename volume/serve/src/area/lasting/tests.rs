@@ -37,7 +37,10 @@ impl Pair {
         let dir = std::env::temp_dir().join(format!("seekless-{name}-{}", std::process::id()));
         fs::create_dir(&dir).unwrap();
         let pair = Self { disk: dir.join("disk"), area: dir.join("area"), dir };
-        File::create(&pair.disk).unwrap().set_len(64 << 20).unwrap();
+        let disk = File::create(&pair.disk).unwrap();
+        disk.set_len(64 << 20).unwrap();
+        // A region of zeroes would count as lost.
+        disk.write_all_at(&[1; 512], 4096).unwrap();
         let at = AreaPlacement::Beside(pair.area.clone());
         make(&pair.disk, &MakeOptions { at, ..options }).unwrap();
         pair

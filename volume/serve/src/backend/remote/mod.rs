@@ -10,14 +10,12 @@
 //! One case has no solution in the protocol: a server loses a connection, continues a request of
 //! this connection, and executes the request after later requests.
 
-#[cfg(test)]
-mod tests;
 mod unflushed;
 mod uri;
 
 use std::collections::VecDeque;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
@@ -100,6 +98,8 @@ pub(crate) struct Remote {
     ended: Condvar,
     /// A flush failed that nobody asked for: the next flush fails.
     owes: AtomicBool,
+    /// Flushes that failed.
+    failures: AtomicU64,
     /// One flush at a time: so each one knows whether the one before it `owes` its failure.
     flushing: Mutex<()>,
     counts: Mutex<ElsewhereStatus>,
@@ -193,6 +193,7 @@ impl Remote {
             unflushed: Mutex::default(),
             ended: Condvar::new(),
             owes: AtomicBool::new(false),
+            failures: AtomicU64::new(0),
             flushing: Mutex::default(),
             counts: Mutex::default(),
         };
@@ -308,6 +309,14 @@ impl Remote {
         }
     }
 
+    /// Waits until another attempt to connect may begin.
+    pub(crate) fn rest(&self) {
+        let dead = self.line.read().unwrap_or_else(PoisonError::into_inner).dead;
+        if let Some(at) = dead {
+            std::thread::sleep(PAUSES.1.saturating_sub(at.elapsed()));
+        }
+    }
+
     /// Makes the connections again, unless that has happened since, and sends again what was not
     /// flushed. For a request of the time `asked`.
     fn reconnect(&self, seen: u64, asked: Instant) -> Result<(), Errno> {
@@ -406,6 +415,7 @@ impl Remote {
         len: u64,
         buf: &[u8],
     ) -> Result<(), Errno> {
+        let failures = self.failures.load(SeqCst);
         match op {
             Op::Read => return Ok(()),
             Op::Flush => {
@@ -430,7 +440,12 @@ impl Remote {
             Op::Write | Op::Discard | Op::WriteZeroes => self.in_parts(op, flags, at, len, buf)?,
         }
         let durable = op == Op::Write && self.has(TransmissionFlags::SEND_FUA);
-        if flags.contains(Flags::FUA) && !durable { self.flush_if(|_| true) } else { Ok(()) }
+        if !flags.contains(Flags::FUA) || durable {
+            return Ok(());
+        }
+        self.flush_if(|_| true)?;
+        // The flush of another client may have had the report about these bytes.
+        if self.failures.load(SeqCst) == failures { Ok(()) } else { Err(Errno::IO) }
     }
 
     fn write_zeroes(&self, at: u64, len: u64) -> Result<(), Errno> {
@@ -503,7 +518,10 @@ impl Remote {
             return Ok(());
         }
         let covered = locked(&self.unflushed).next();
-        let ((), line) = self.ask(Client::flush)?;
+        let asked = self.ask(Client::flush).inspect_err(|_| {
+            self.failures.fetch_add(1, SeqCst);
+        });
+        let ((), line) = asked?;
         locked(&self.unflushed).flushed(covered);
         drop(line);
         Ok(())
@@ -517,3 +535,6 @@ fn answered(result: Result<(), ClientError>) -> Result<(), ClientError> {
         other => other,
     }
 }
+
+#[cfg(test)]
+mod tests;

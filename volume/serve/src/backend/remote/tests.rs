@@ -213,19 +213,36 @@ fn a_read_behind_a_reconnect_is_no_older_than_one_before_it() {
 
 /// The server cannot carry it out: only its own thread fails.
 #[test]
-fn a_change_that_is_never_answered_holds_up_nobody_else() {
+fn changes_that_are_never_answered_hold_up_nobody_else() {
     let mut home = Home::new("remote-never");
-    home.remote.patience = Duration::from_secs(2);
-    home.remote.silence = Duration::from_millis(300);
+    home.remote.patience = Duration::from_secs(3);
+    home.remote.silence = Duration::from_millis(500);
     locked(&home.other.scene).swallows = Some(2);
+    let write = |at| home.remote.change(Op::Write, Flags::NONE, at, 4096, &[2; 4096]);
     std::thread::scope(|scope| {
-        let write = || home.remote.change(Op::Write, Flags::NONE, 0, 4096, &[2; 4096]);
-        let writer = scope.spawn(write);
-        home.other.wait(|scene| scene.got.last().is_some_and(|got| got.2 == 2));
+        // One after the other, they would take longer than requests wait.
+        let writers: Vec<_> = (0..7).map(|i| scope.spawn(move || write(i * 4096))).collect();
+        home.other.wait(|scene| scene.count(Command::Write) == 7);
         home.other.die();
-        assert_eq!(home.read(4096), Ok(0));
-        assert_eq!(writer.join().unwrap(), Err(Errno::IO));
+        assert_eq!(home.read(64 << 10), Ok(0));
+        for writer in writers {
+            assert_eq!(writer.join().unwrap(), Err(Errno::IO));
+        }
     });
+}
+
+/// The other server reports a page that it could not write once, to any client.
+#[test]
+fn a_durable_discard_beside_a_flush_that_failed_is_not_believed() {
+    let home = Home::new("remote-durable");
+    locked(&home.other.scene).fails_late = true;
+    std::thread::scope(|scope| {
+        let flush = scope.spawn(|| home.flush());
+        home.other.wait(|scene| scene.count(Command::Flush) == 1);
+        let discard = home.remote.change(Op::Discard, Flags::FUA, 0, 4096, &[]);
+        assert_eq!((discard, flush.join().unwrap()), (Err(Errno::IO), Err(Errno::IO)));
+    });
+    assert_eq!(home.remote.change(Op::Discard, Flags::FUA, 0, 4096, &[]), Ok(()));
 }
 
 /// Two clients write the same place at once. The order of the answers need not be the order in which

@@ -80,11 +80,14 @@ impl Unflushed {
         self.unanswered.remove(&number);
     }
 
-    /// It was sent again, and the connection failed. A server that is silent then, or dies again and
-    /// again, may do so for this change: only the thread that waits for it tries on.
+    /// It was sent again, and the connection failed. A server that dies again and again may do so for
+    /// this change: only the thread that waits for it tries on. If the server is silent, this holds
+    /// for later changes too: one after the other, they would take as long as requests wait.
     pub(super) fn failed(&mut self, number: u64, is_silent: bool) {
-        if let Some(it) = self.unanswered.get_mut(&number) {
-            it.failures = if is_silent { FAILURES_MOST } else { it.failures + 1 };
+        if is_silent {
+            self.unanswered.range_mut(number..).for_each(|(_, it)| it.failures = FAILURES_MOST);
+        } else if let Some(it) = self.unanswered.get_mut(&number) {
+            it.failures += 1;
         }
     }
 

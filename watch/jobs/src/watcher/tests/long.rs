@@ -37,9 +37,22 @@ fn uses_of_the_same_pages_again_make_a_run_no_longer() {
     world.cool();
     (0..3).for_each(|_| world.uses(DU, &job));
     world.end();
-    let report = &world.watcher.report()[0];
-    assert_eq!((report.plain.runs, report.helped.runs), (1, 1));
-    assert_eq!(report.helped.millis, report.plain.millis);
+    let millis = |world: &World| {
+        let report = &world.watcher.report()[0];
+        (report.helped.runs, report.plain.millis, report.helped.millis)
+    };
+    let (runs, plain, helped) = millis(&world);
+    assert_eq!((runs, helped), (1, plain));
+    // Alone, a miss after a pause begins another run.
+    world.cool();
+    world.uses(DU, &job);
+    for _ in 0..4 {
+        world.now += SECOND;
+        world.uses(DU, &job[..1]);
+    }
+    world.uses(DU, &metadata(1, 49));
+    world.end();
+    assert_eq!(millis(&world), (2, plain, helped));
 }
 
 /// Alone, such a run is not measured either: its uses in memory are not seen.
@@ -77,4 +90,17 @@ fn a_run_that_goes_no_further_in_its_job_is_not_watched_all_day() {
     world.end();
     let report = &world.watcher.report()[0];
     assert_eq!((report.runs, report.helped.runs, report.vain), (2, 1, 0));
+    // A pause in the middle of a job.
+    world.cool();
+    world.uses(DU, &job[..300]);
+    for _ in 1..70 {
+        world.now += SECOND;
+        world.uses(DU, &job[..1]);
+        world.watcher.tick(SimTime(world.now), 0, false);
+    }
+    let before = world.fetched;
+    world.cache.clear();
+    world.uses(DU, &job[300..]);
+    world.end();
+    assert!(world.fetched > before + 100, "no help after the pause: {}", world.fetched - before);
 }
