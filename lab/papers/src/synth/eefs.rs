@@ -325,10 +325,11 @@ impl FilePlay {
             let at = self.dice.unit() * self.popularity.last().copied().unwrap_or(1.0);
             self.popularity.partition_point(|p| *p <= at).min(self.tasks.len() - 1)
         };
-        let part = if whole || task >= self.usual.len() {
-            TaskPart { first: 0, files: self.tasks[task].len() }
-        } else {
+        let program = task < self.usual.len();
+        let part = if program && !whole {
             self.present_part(task)
+        } else {
+            TaskPart { first: 0, files: self.tasks[task].len() }
         };
         self.begun += 1;
         self.streams += 1;
@@ -336,7 +337,8 @@ impl FilePlay {
             task: task as u32,
             part,
             stream: self.streams,
-            looks: self.looks(),
+            // The first run of a program goes round often enough to make its files a ring.
+            looks: self.looks().max(if program && whole { 4 } else { 0 }),
             whole,
             step: 0,
             done: 0,

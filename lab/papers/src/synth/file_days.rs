@@ -33,7 +33,8 @@ pub struct FileDay {
     /// fitted to Figure 5, files used at once. The others, without a printed share: RES's.
     pub(super) part: f64,
     /// Mean minutes of a sitting; the next one begins elsewhere in the program's list. INS and RES:
-    /// fitted to Figure 5, files used within five minutes. The others: RES's.
+    /// fitted to Figure 5, files used within five minutes. Heavy: RES's. Light: as many intervals
+    /// between shuffles as RES's.
     pub(super) sitting_minutes: f64,
     /// Directories; files lie evenly in them. Fitted, so that FFS makes Table 3's requests.
     pub(crate) directories: u32,
@@ -62,14 +63,14 @@ pub const FILE_DAYS: [FileDay; 4] = [
         requests: 2_917_247, read_mb: 1_701.0, written_mb: 455.0, distinct_mb: 133.0, small: 0.63,
         large_bytes: 49_152.0, programs: 28, uses: (4, 6), varied: 0.3, others: (1, 2),
         part: 0.77, sitting_minutes: 30.0,
-        directories: 1_200, hours: 4.4, memory_mb: 3.5,
+        directories: 1_200, hours: 4.5, memory_mb: 3.5,
     },
     FileDay {
         name: "eefs-light",
         title: "2 users of a time-sharing system (Light I/O)",
         requests: 86_154, read_mb: 101.0, written_mb: 18.0, distinct_mb: 44.0, small: 0.815,
         large_bytes: 49_152.0, programs: 6, uses: (4, 8), varied: 0.24, others: (1, 3),
-        part: 0.77, sitting_minutes: 30.0,
+        part: 0.77, sitting_minutes: 0.6,
         directories: 4, hours: 0.082, memory_mb: 3.5,
     },
     FileDay {
