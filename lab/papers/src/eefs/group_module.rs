@@ -13,6 +13,7 @@ use seekless_store::{
 };
 use seekless_trace::{FileEvent, FileOp};
 
+use super::group_use::GroupUses;
 use super::moves::{FileMove, LateWrite};
 use super::replay::{FilesOptions, Grouping, Simulated};
 use super::simulation::{Kind, Purpose, World, join};
@@ -26,13 +27,6 @@ pub(super) enum StoreRequest {
     Leave(Vec<u64>, Option<LateWrite>),
     Fetch(u64, Option<LateWrite>),
     Nothing,
-}
-
-/// Use of a file's group between two shuffles: Figure 5.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct GroupUse {
-    pub(super) group: u32,
-    pub(super) used: bool,
 }
 
 #[derive(Debug)]
@@ -59,10 +53,7 @@ pub(super) struct Eefs {
     pub(super) every: u64,
     pub(super) since: u64,
     pub(super) groups: Vec<Group>,
-    pub(super) seen: FxHashMap<u64, GroupUse>,
-    /// First use of each group since the shuffle.
-    pub(super) first: Vec<Option<SimTime>>,
-    pub(super) counts: [u64; 6],
+    pub(super) uses: GroupUses,
     /// Files read with a group for another file and not used since; `fetches`: number of these
     /// files, and of those used.
     pub(super) fetched: FxHashSet<u64>,
@@ -96,9 +87,7 @@ impl Eefs {
             every: options.shuffle_every.max(1),
             since: 0,
             groups: Vec::new(),
-            seen: FxHashMap::default(),
-            first: Vec::new(),
-            counts: [0; 6],
+            uses: GroupUses::default(),
             fetched: FxHashSet::default(),
             fetches: [0; 2],
             compared: 0.0,
@@ -147,16 +136,9 @@ impl Eefs {
     }
 
     pub(super) fn grouping(&self) -> Grouping {
-        let [opens, grouped, others, after, soon, at_once] = self.counts.map(|c| c as f64);
-        let share = |a: f64, b: f64| if b == 0.0 { 0.0 } else { a / b };
-        Grouping {
-            grouped_opens: share(grouped, opens),
-            used_after_first: share(after, others),
-            within_five_minutes: share(soon, others),
-            at_once: share(at_once, others),
-            used_of_fetched: share(self.fetches[1] as f64, self.fetches[0] as f64),
-            ..self.result
-        }
+        let [fetched, used] = self.fetches.map(|n| n as f64);
+        let used_of_fetched = if fetched == 0.0 { 0.0 } else { used / fetched };
+        self.uses.shares(Grouping { used_of_fetched, ..self.result })
     }
 
     /// Notes the other files of a group that a read of this file brings to memory.
@@ -178,33 +160,6 @@ impl Eefs {
         let (1, Some(Some(one))) = (groups.len(), groups.iter().next()) else { return false };
         self.here.values().filter(|n| group(n) == Some(*one)).count() == files.len()
     }
-
-    /// Notes the use of a file in its group.
-    fn note(&mut self, now: SimTime, file: u64) {
-        if self.result.shuffles == 0 {
-            return;
-        }
-        self.counts[0] += 1;
-        let Some(seen) = self.seen.get_mut(&file) else { return };
-        self.counts[1] += 1;
-        let first = &mut self.first[seen.group as usize];
-        if seen.used {
-            return;
-        }
-        seen.used = true;
-        match *first {
-            None => {
-                *first = Some(now);
-                self.counts[2] += self.groups[seen.group as usize].len() as u64 - 1;
-            }
-            Some(since) => {
-                self.counts[3] += 1;
-                let later = now.since(since);
-                self.counts[4] += u64::from(later <= Duration::from_millis(300_000));
-                self.counts[5] += u64::from(later <= Duration::from_millis(1_000));
-            }
-        }
-    }
 }
 
 impl World {
@@ -218,7 +173,9 @@ impl World {
             if size <= u64::from(FILE_BYTES_MAX) {
                 eefs.graph.observe(event.stream, file);
             }
-            eefs.note(now, file);
+            if eefs.result.shuffles > 0 {
+                eefs.uses.note(now, file);
+            }
         }
         eefs.since += 1;
         if eefs.since >= eefs.every {

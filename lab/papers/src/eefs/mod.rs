@@ -5,6 +5,7 @@
 mod claims;
 mod experiments;
 mod group_module;
+mod group_use;
 mod moves;
 mod printed;
 mod replay;

@@ -4,7 +4,7 @@ use rustc_hash::FxHashSet;
 use seekless_block::{Op, SimTime};
 use seekless_store::{Arrival, Ask, Attributes, FILE_BYTES_MAX, FileNumber, Member, Stability};
 
-use super::group_module::{GroupUse, StoreRequest};
+use super::group_module::StoreRequest;
 use super::replay::Simulated;
 use super::simulation::{Purpose, World, join};
 use crate::ffs::Work;
@@ -83,11 +83,7 @@ impl World {
         eefs.moves.retain(|m| matches!(m, FileMove::Back(_, Some(_))));
         eefs.moves.extend(back.into_iter().map(|f| FileMove::Back(f, None)));
         eefs.moves.extend(groups.iter().cloned().map(FileMove::Form));
-        eefs.seen.clear();
-        for (i, group) in (0..).zip(&groups) {
-            eefs.seen.extend(group.iter().map(|&f| (f, GroupUse { group: i, used: false })));
-        }
-        eefs.first = vec![None; groups.len()];
+        eefs.uses.shuffled(&groups);
         eefs.groups = groups;
         self.next_move()
     }

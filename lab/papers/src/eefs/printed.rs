@@ -7,7 +7,8 @@ pub(super) struct Paper {
     pub(super) energy: [f64; 6],
     /// Groups before, after, stable; mean size; percent that left, and joined.
     pub(super) groups: Option<[f64; 6]>,
-    /// Figure 5 in percent: files used after the first; within five minutes.
+    /// Figure 5 in percent: files used after the first, taken for those used at once; within five
+    /// minutes.
     pub(super) figure5: Option<[f64; 2]>,
     /// Percent of hits: FFS, EEFS.
     pub(super) hits: Option<[f64; 2]>,

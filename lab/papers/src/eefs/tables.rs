@@ -227,5 +227,5 @@ pub(super) fn groups(all: &[Compared]) -> Table {
             );
         }
     }
-    table.note("Groups before and after a shuffle, means over all shuffles. Stable: at most a quarter of the files in either group are not in both. Left and joined: shares of the files in groups; came and went: files moved. Grouped: share of all opens. Used: share of a group's other files until the next shuffle. The paper's numbers for this may be shares at once and within five minutes.")
+    table.note("Groups before and after a shuffle, means over all shuffles. Stable: at most a quarter of the files in either group are not in both. Left and joined: shares of the files in groups; came and went: files moved. Grouped: share of all opens. Used: share of a group's other files until the next shuffle. The days are fitted to the paper's two shares, taken for the shares used at once and within five minutes.")
 }

@@ -9,6 +9,7 @@ use seekless_block::{SimTime, StreamId};
 use slab::Slab;
 
 use super::dice::Dice;
+use super::file_days::FileDay;
 use seekless_trace::{FileEvent, FileOp};
 
 const MB: f64 = (1u64 << 20) as f64;
@@ -19,96 +20,9 @@ const CHUNK: u64 = 8_192;
 /// Small files are below this size.
 const SMALL: u64 = 16_384;
 
-/// A column of EEFS's Table 1, and numbers that the table leaves open.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct FileDay {
-    /// The name on the command line.
-    pub name: &'static str,
-    /// The users of the day.
-    pub title: &'static str,
-    /// Requests.
-    pub requests: u64,
-    /// Megabytes (2^20) read; repetitions count.
-    pub read_mb: f64,
-    /// Megabytes written.
-    pub written_mb: f64,
-    /// Megabytes touched; each byte counts once.
-    pub distinct_mb: f64,
-    /// Share of the files below 16 KiB.
-    pub small: f64,
-    /// Mean bytes of the other files. Our number.
-    large_bytes: f64,
-    /// Programs that use several files repeatedly. INS and RES: the groups of Table 2. The others:
-    /// our numbers.
-    programs: u32,
-    /// Files of such a program: least and most. INS and RES: so that groups have Table 2's mean
-    /// size.
-    uses: (u32, u32),
-    /// Share of the programs that use unusual files between two shuffles; `others`: least and most
-    /// of these files. Chosen so that stable groups, and files that come and go, match Table 2.
-    varied: f64,
-    others: (u32, u32),
-    /// Directories; files lie evenly in them. Fitted, so that FFS makes Table 3's requests.
-    pub(crate) directories: u32,
-    /// Hours from the first request to the last. Fitted, so that FFS's disk works for the share of
-    /// the time that Table 3 implies.
-    hours: f64,
-    /// Megabytes of memory for blocks. INS and RES: fitted to FFS's printed hit rates. The others,
-    /// without a printed rate: RES's.
-    pub(crate) memory_mb: f64,
-}
-
 /// Activity in each of 24 equal parts of a day. Our numbers.
 const ACTIVITY: [u8; 24] =
     [2, 1, 1, 1, 1, 1, 1, 2, 5, 9, 10, 10, 8, 9, 10, 10, 10, 9, 7, 6, 6, 5, 4, 3];
-
-/// All days. The two printed shares of RES's file sizes add up to 97%; ours is the first.
-#[rustfmt::skip]
-pub const FILE_DAYS: [FileDay; 4] = [
-    FileDay {
-        name: "eefs-ins",
-        title: "20 machines of a laboratory for undergraduates (INS)",
-        requests: 5_583_587, read_mb: 3_052.0, written_mb: 543.0, distinct_mb: 132.0, small: 0.828,
-        large_bytes: 49_152.0, programs: 28, uses: (6, 8), varied: 0.23, others: (2, 3),
-        directories: 125, hours: 7.5, memory_mb: 3.0,
-    },
-    FileDay {
-        name: "eefs-res",
-        title: "13 desktops of a research group (RES)",
-        requests: 2_917_247, read_mb: 1_701.0, written_mb: 455.0, distinct_mb: 133.0, small: 0.63,
-        large_bytes: 49_152.0, programs: 28, uses: (4, 6), varied: 0.25, others: (1, 2),
-        directories: 1_200, hours: 4.6, memory_mb: 4.0,
-    },
-    FileDay {
-        name: "eefs-light",
-        title: "2 users of a time-sharing system (Light I/O)",
-        requests: 86_154, read_mb: 101.0, written_mb: 18.0, distinct_mb: 44.0, small: 0.815,
-        large_bytes: 49_152.0, programs: 6, uses: (4, 8), varied: 0.24, others: (1, 3),
-        directories: 7, hours: 0.08, memory_mb: 4.0,
-    },
-    FileDay {
-        name: "eefs-heavy",
-        title: "50 users of a time-sharing system (Heavy I/O)",
-        requests: 8_400_764, read_mb: 4_732.0, written_mb: 965.0, distinct_mb: 202.0, small: 0.769,
-        large_bytes: 49_152.0, programs: 40, uses: (4, 8), varied: 0.24, others: (1, 3),
-        directories: 120, hours: 14.3, memory_mb: 4.0,
-    },
-];
-
-impl FileDay {
-    /// The day with its files evenly in this many directories.
-    pub(crate) const fn in_directories(self, directories: u32) -> Self {
-        Self { directories, ..self }
-    }
-
-    /// Requests from one shuffle to the next: the paper's 100,000, about an hour of its traces; or
-    /// an hour's mean on a day with fewer.
-    #[must_use]
-    pub const fn interval(&self) -> u64 {
-        let hour = self.requests / 24;
-        if hour < 100_000 { hour } else { 100_000 }
-    }
-}
 
 /// Share of opens by programs with several files: EEFS's groups cover "70% to 89% of all file
 /// accesses".
@@ -129,14 +43,30 @@ impl MadeFile {
     }
 }
 
+/// The files of a task that a run uses: neighbours in its list, whose end leads to its start.
+#[derive(Clone, Copy, Debug, Default)]
+struct TaskPart {
+    first: usize,
+    files: usize,
+}
+
+/// A program's part of its list until a time in nanoseconds: someone works on the same files for
+/// some minutes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sitting {
+    part: TaskPart,
+    until: u64,
+}
+
 /// A program at work.
 #[derive(Clone, Debug)]
 struct ProgramRun {
     task: u32,
+    part: TaskPart,
     stream: u32,
     /// Rounds of looking left, before the round of reads and writes.
     looks: u32,
-    /// Whether the run visits every file.
+    /// Whether the run uses every file of its task.
     whole: bool,
     step: usize,
     /// Bytes of the present file read or written so far; `open`: whether the file is open.
@@ -162,6 +92,8 @@ pub(crate) struct FilePlay {
     tasks: Vec<Vec<u32>>,
     /// The usual files of each program, and the files that it may use instead.
     usual: Vec<(Vec<u32>, Vec<u32>)>,
+    /// The present sitting of each program.
+    sittings: Vec<Sitting>,
     /// The number of the present interval between shuffles.
     epoch: u64,
     /// Cumulative probabilities of the tasks.
@@ -172,6 +104,8 @@ pub(crate) struct FilePlay {
     /// Runs begun; `all`: runs of the day.
     begun: u64,
     all: u64,
+    /// Streams so far.
+    streams: u32,
     next_start: u64,
     /// Requests, bytes read and bytes written so far.
     emitted: u64,
@@ -224,12 +158,17 @@ impl Population {
     }
 }
 
-/// Cumulative probabilities of all tasks: programs first, then single files.
-fn popularity(usual: &[(Vec<u32>, Vec<u32>)], tasks: usize) -> Vec<f64> {
+/// The mean number of files in a run of a program with this number of files.
+fn used_files(files: usize, part: f64) -> f64 {
+    1.0 + files.saturating_sub(1) as f64 * part
+}
+
+/// Cumulative probabilities of all tasks: programs first, then single files. `mean`: files of a
+/// program's run.
+fn popularity(programs: usize, mean: f64, tasks: usize) -> Vec<f64> {
     // Program starts are flatter than Zipf's law, so that every program starts within an hour;
     // other files follow Zipf's law.
-    let (programs, lone) = (usual.len(), tasks - usual.len());
-    let mean = usual.iter().map(|u| u.0.len()).sum::<usize>() as f64 / programs as f64;
+    let lone = tasks - programs;
     let started = GROUPED / (GROUPED + mean * (1.0 - GROUPED));
     let of = |n: usize, power: f64| (1..=n).map(move |rank| (rank as f64).powf(-power));
     let (all_programs, all_lone): (f64, f64) = (of(programs, 0.5).sum(), of(lone, 1.0).sum());
@@ -250,11 +189,14 @@ impl FilePlay {
     pub(crate) fn new(day: FileDay, scale: f64, seed: u64) -> Self {
         let mut dice = Dice::new(seed, 40);
         let Population { files, usual, tasks } = Population::draw(&day, scale, &mut dice);
-        let popularity = popularity(&usual, tasks.len());
+        let mean = usual.iter().map(|u| used_files(u.0.len(), day.part)).sum::<f64>();
+        let popularity = popularity(usual.len(), mean / usual.len() as f64, tasks.len());
         let sum = popularity.last().copied().unwrap_or(1.0);
         // Mean bytes of a drawn task; a fifth of the runs has no bytes left to read or write.
-        let bytes_of =
-            |task: &Vec<u32>| -> f64 { task.iter().map(|&f| files[f as usize].size as f64).sum() };
+        let bytes_of = |task: &Vec<u32>| -> f64 {
+            let all: f64 = task.iter().map(|&f| files[f as usize].size as f64).sum();
+            all * used_files(task.len(), day.part) / task.len() as f64
+        };
         let mut before = 0.0;
         let weighted = tasks.iter().zip(&popularity).map(|(task, &until)| {
             let weight = until - std::mem::replace(&mut before, until);
@@ -269,6 +211,7 @@ impl FilePlay {
             scale,
             files,
             tasks,
+            sittings: vec![Sitting::default(); usual.len()],
             usual,
             epoch: 0,
             popularity,
@@ -277,6 +220,7 @@ impl FilePlay {
             runs: Slab::new(),
             begun: 0,
             all,
+            streams: 0,
             next_start: 0,
             emitted: 0,
             read: 0,
@@ -334,34 +278,67 @@ impl FilePlay {
         }
     }
 
+    /// Number `i` of the tasks that run wholly: programs first, so that their files are a ring from
+    /// the morning on; then other files, in an order that separates neighbours.
+    fn whole_task(&self, i: u64) -> usize {
+        let programs = self.usual.len() as u64;
+        let lone = self.tasks.len() as u64 - programs;
+        let task = i.checked_sub(programs).map_or(i, |i| programs + i * stride(lone) % lone);
+        task as usize
+    }
+
+    /// The files of a program in a run that begins now.
+    fn present_part(&mut self, program: usize) -> TaskPart {
+        let (now, all) = (self.next_start, self.tasks[program].len());
+        let sitting = &mut self.sittings[program];
+        if now >= sitting.until {
+            // Whole files, with the share as their mean.
+            let files = (used_files(all, self.day.part) + self.dice.unit()) as usize;
+            let first = self.dice.below(all as u32) as usize;
+            let minutes = self.dice.exponential(self.day.sitting_minutes * self.scale);
+            let until = now + (minutes * HOUR / 60.0) as u64;
+            *sitting = Sitting { part: TaskPart { first, files: files.min(all) }, until };
+        }
+        sitting.part
+    }
+
+    /// The number of looks that brings the requests so far to the paper's count.
+    fn looks(&self) -> u32 {
+        let progress = self.begun as f64 / self.all as f64;
+        let owed = self.day.requests as f64 * self.scale * progress - self.emitted as f64;
+        let open: f64 = self.active.len() as f64 * 40.0;
+        let programs = self.tasks.iter().take(self.usual.len());
+        let each = 2.0 * programs.map(|t| used_files(t.len(), self.day.part)).sum::<f64>()
+            / self.usual.len() as f64;
+        ((owed - open) / each / 4.0).clamp(0.0, 24.0).round() as u32
+    }
+
     fn begin(&mut self) {
         self.vary();
-        // Every task runs once during the day; further runs go by popularity.
+        // Every task runs wholly once during the day; further runs go by popularity.
         let every = self.all / self.tasks.len() as u64;
         let whole =
             self.begun.is_multiple_of(every) && self.begun / every < self.tasks.len() as u64;
         let task = if whole {
-            // In an order that separates neighbouring tasks.
-            let i = self.begun / every;
-            (i * stride(self.tasks.len() as u64) % self.tasks.len() as u64) as usize
+            self.whole_task(self.begun / every)
         } else {
             let at = self.dice.unit() * self.popularity.last().copied().unwrap_or(1.0);
             self.popularity.partition_point(|p| *p <= at).min(self.tasks.len() - 1)
         };
+        let program = task < self.usual.len();
+        let part = if program && !whole {
+            self.present_part(task)
+        } else {
+            TaskPart { first: 0, files: self.tasks[task].len() }
+        };
         self.begun += 1;
-        // The number of looks that brings the requests so far to the paper's count.
-        let progress = self.begun as f64 / self.all as f64;
-        let owed = self.day.requests as f64 * self.scale * progress - self.emitted as f64;
-        let open: f64 = self.active.len() as f64 * 40.0;
-        let each = 2.0
-            * self.tasks.iter().take(self.usual.len()).map(Vec::len).sum::<usize>() as f64
-            / self.usual.len() as f64;
-        let looks = ((owed - open) / each / 4.0).clamp(0.0, 24.0).round() as u32;
-        let stream = self.begun as u32;
+        self.streams += 1;
         let run = ProgramRun {
             task: task as u32,
-            stream,
-            looks,
+            part,
+            stream: self.streams,
+            // The first run of a program goes round often enough to make its files a ring.
+            looks: self.looks().max(if program && whole { 4 } else { 0 }),
             whole,
             step: 0,
             done: 0,
@@ -379,7 +356,7 @@ impl FilePlay {
         let progress = self.begun as f64 / self.all as f64;
         let run = &mut self.runs[slot];
         let task = &self.tasks[run.task as usize];
-        let file = task[run.step];
+        let file = task[(run.part.first + run.step) % task.len()];
         let size = self.files[file as usize].size;
         let at = run.done;
         match run.phase {
@@ -414,15 +391,21 @@ impl FilePlay {
                 (run.phase, run.done) = (FilePhase::Open, 0);
                 run.step += 1;
                 // A run sometimes skips a file.
-                if !run.whole && run.step + 1 < task.len() && self.dice.below(12) == 0 {
+                if !run.whole && run.step + 1 < run.part.files && self.dice.below(12) == 0 {
                     run.step += 1;
                 }
                 let gap = if run.looks > 0 { 4e6 } else { 3e7 };
                 let mut more = true;
-                if run.step >= task.len() {
+                if run.step >= run.part.files {
                     run.step = 0;
                     more = run.looks > 0;
                     run.looks = run.looks.saturating_sub(1);
+                    // Each round is a process of its own, so that the last file of a part does not
+                    // lead to its first: the files outside the part stay in the ring.
+                    if !run.whole {
+                        self.streams += 1;
+                        run.stream = self.streams;
+                    }
                 }
                 (FileOp::Close, file, 0, 0, more.then_some(gap))
             }
@@ -438,9 +421,9 @@ impl Iterator for FilePlay {
             self.begin();
         }
         let Reverse((time, slot)) = self.active.pop()?;
+        let stream = StreamId(self.runs[slot].stream);
         let (op, file, offset, len, gap) = self.step(slot);
         self.emitted += 1;
-        let stream = StreamId(self.runs[slot].stream);
         match gap {
             Some(mean) => {
                 let gap = self.dice.exponential(mean) as u64 + 1_000;
@@ -476,6 +459,7 @@ fn stride(n: u64) -> u64 {
 mod tests {
     use std::collections::BTreeMap;
 
+    use super::super::file_days::FILE_DAYS;
     use super::super::strace::strace_line;
     use super::*;
     use seekless_trace::{OpenOptions, Source};

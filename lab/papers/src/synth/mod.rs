@@ -7,6 +7,7 @@
 mod clock;
 mod dice;
 mod eefs;
+mod file_days;
 mod fs2;
 mod matched;
 mod play;
@@ -21,7 +22,7 @@ use seekless_block::Bytes;
 use seekless_trace::{Generated, Source};
 
 pub(crate) use eefs::FilePlay;
-pub use eefs::{FILE_DAYS, FileDay};
+pub use file_days::{FILE_DAYS, FileDay};
 pub(crate) use fs2::{Fs2Load, Fs2World, Paced};
 pub use matched::{Matched, counted, matched};
 pub(crate) use start_up::{StartUp, start_up};

@@ -4,7 +4,8 @@ use std::io::{self, Write};
 
 use seekless_trace::{FileEvent, FileOp};
 
-use super::eefs::{FileDay, FilePlay};
+use super::eefs::FilePlay;
+use super::file_days::FileDay;
 
 /// The size of a written day.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
