@@ -69,6 +69,8 @@ struct ProgramRun {
     /// Whether the run uses every file of its task.
     whole: bool,
     step: usize,
+    /// The open file: the task's list may change while it is open.
+    file: u32,
     /// Bytes of the present file read or written so far; `open`: whether the file is open.
     done: u64,
     phase: FilePhase,
@@ -341,6 +343,7 @@ impl FilePlay {
             looks: self.looks().max(if program && whole { 4 } else { 0 }),
             whole,
             step: 0,
+            file: 0,
             done: 0,
             phase: FilePhase::Open,
         };
@@ -355,8 +358,11 @@ impl FilePlay {
     fn step(&mut self, slot: usize) -> (FileOp, u32, u64, u64, Option<f64>) {
         let progress = self.begun as f64 / self.all as f64;
         let run = &mut self.runs[slot];
-        let task = &self.tasks[run.task as usize];
-        let file = task[(run.part.first + run.step) % task.len()];
+        if run.phase == FilePhase::Open {
+            let task = &self.tasks[run.task as usize];
+            run.file = task[(run.part.first + run.step) % task.len()];
+        }
+        let file = run.file;
         let size = self.files[file as usize].size;
         let at = run.done;
         match run.phase {
