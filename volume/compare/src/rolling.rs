@@ -218,7 +218,7 @@ fn scan(
     }
     if days.total() > DAYS_MANY {
         scan.notes.push(format!(
-            "the trace has {} days with requests: if this is too much, its times are read in a wrong unit (--columns names it), and the guard forgives a loss on each such day",
+            "the trace has {} days with requests. If this is too much, its times are read in a wrong unit: --columns names the unit. The guard forgives a loss on each such day",
             days.total()
         ));
     }
