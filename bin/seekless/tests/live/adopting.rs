@@ -468,8 +468,8 @@ fn an_adopted_disk_is_served_and_a_released_one_is_as_it_was() {
 
     // The mount fails, when the server runs: everything is undone.
     let mut failing = system.adopt(&["--area", "area"]);
-    host::refused(failing.env("FAIL", "1"), &["on purpose"]);
-    same(&before, &system.all(), "a failed start");
+    let said = host::refused(failing.env("FAIL", "1"), &["on purpose"]);
+    same(&before, &system.all(), &said);
 
     // Served, and nothing written: to the byte.
     fs::write(system.path("root/etc/fstab"), "# none").unwrap();

@@ -47,9 +47,10 @@ stop() {
     case $1 in
     seekless-file@*)
         server=$(cat "$STATE/$1")
-        kill "$server"
         tries=0
-        while kill -0 "$server" 2>/dev/null; do
+        # As a server under systemd, whose request to stop stays: a program that looks at the loop
+        # device keeps it for a moment after its `losetup -d`.
+        while kill "$server" 2>/dev/null; do
             tries=$((tries + 1))
             [ "$tries" -lt 200 ] || { echo "the server does not end: it is in use" >&2; exit 1; }
             sleep 0.05
