@@ -1,11 +1,10 @@
 //! Verbs for a volume without a server: check, repair, dump and resize its area.
 
-use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use seekless_block::Bytes;
-use seekless_engine::{Examined, Repair, examine};
+use seekless_engine::{Examined, Finding, Repair, examine};
 use seekless_serve::area::{self, AreaPlacement, GuardFault, Lasting, Repaired};
 use seekless_serve::control::{Dump, ensure_unserved, open_unserved};
 
@@ -99,38 +98,52 @@ pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<()> {
     let findings = output::with_bar(|bar| {
         found.check(lasting.area(), args.data, &mut |slots| bar("", slots, all))
     })?;
-    let mut text: String = findings.iter().map(|f| format!("{f}\n")).collect();
+    let faults: String = findings.iter().map(|f| format!("{f}\n")).collect();
+    if let Err(e) = is_usable(args, &mut lasting, &found, &findings) {
+        if !faults.is_empty() {
+            output::print(&faults)?;
+        }
+        return Err(e);
+    }
     let replicas = found.superblock().free_map_pages > 0;
-    let (found, home) = (found.superblock().home_capacity, lasting.home_capacity());
-    if found != home {
-        let _ = writeln!(
-            text,
-            "not to be attached: made for a device of {found}, and this one has {home}; restore the former size, or run `seekless volume resize`"
-        );
-    }
-    if let Err(why) = lasting.is_guarded() {
-        output::print(text.trim_end())?;
-        bail!("{}: {why}", args.volume.backing.display());
-    }
-    let lost = findings.iter().filter(|f| f.loss).count();
-    if lost > 0 {
-        output::print(text.trim_end())?;
-        bail!(
-            "{lost} pages that only the area has are damaged; `seekless volume repair --lose-data` gives them up"
-        );
-    }
-    if let Err(e) = lasting.ensure_flushed() {
-        output::print(text.trim_end())?;
-        return Err(e).context("only the host's memory of the area was checked, not its device");
-    }
-    text += if args.data && replicas {
+    let sound = if args.data && replicas {
         "sound: superblock, map, free map and log, and every copy in the write buffer matches its checksum; replicas are checked when they are read"
     } else if args.data {
         "sound: every copy matches its checksum"
     } else {
         "sound: superblock, map and log; --data reads every copy too"
     };
-    output::print(&text)
+    output::print(&format!("{faults}{sound}"))
+}
+
+/// Refuses an area that no server can attach, or that has lost data.
+fn is_usable(
+    args: &CheckArgs,
+    lasting: &mut Lasting,
+    found: &Examined,
+    findings: &[Finding],
+) -> anyhow::Result<()> {
+    let backing = args.volume.backing.display();
+    if let Err(why) = lasting.is_guarded() {
+        bail!("{backing}: {why}");
+    }
+    let lost = findings.iter().filter(|f| f.loss).count();
+    if lost > 0 {
+        bail!(
+            "{lost} pages that only the area has are damaged; `seekless volume repair --lose-data` gives them up"
+        );
+    }
+    let (made_for, home) = (found.superblock().home_capacity, lasting.home_capacity());
+    if made_for != home {
+        bail!(
+            "{backing}: the area is made for a device of {} ({made_for}), and this one has {} ({home}). Restore the former size, or run `seekless volume resize`",
+            made_for.bytes(),
+            home.bytes()
+        );
+    }
+    lasting
+        .ensure_flushed()
+        .context("only the host's memory of the area was checked, not its device")
 }
 
 pub(crate) fn repair(args: &RepairArgs) -> anyhow::Result<()> {
@@ -234,7 +247,7 @@ mod tests {
     fn report() -> RepairReport {
         let report = RepairReport::default();
         let what = "a page was given up".to_owned();
-        let finding = seekless_engine::Finding { loss: true, perhaps: false, what };
+        let finding = Finding { loss: true, perhaps: false, what };
         RepairReport { mended: vec![finding], ..report }
     }
 

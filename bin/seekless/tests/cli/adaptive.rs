@@ -236,6 +236,23 @@ fn a_trail_at_the_end_of_the_disk_is_far_away_and_costs_more() {
     assert!(all(far) > all(near), "{} s far away, {} s nearby", all(far), all(near));
 }
 
+/// Where reads of the trail lose, the way there counts more; where they pay, they stay.
+#[test]
+fn a_trail_that_is_far_away_pays_or_is_left_alone() {
+    let place = Place::new();
+    let policies = "vanilla,adaptive:trail=off,adaptive:area-at=disk-end";
+    let far = [
+        ([SAMPLE, "--disk", "wd800jb", "--event", "D"].as_slice(), -0.05),
+        (&[NIGHTS, "--disk", "exos-x20"], 0.08),
+    ];
+    for (trace, gains) in far {
+        let json = place.json(&[trace, &["--train", "0%", "--policy", policies]].concat());
+        let saves = |i: usize| 1.0 - all(&json["runs"][i]) / busy(&json, "vanilla");
+        let (alone, far) = (saves(1), saves(2));
+        assert!(far >= alone + gains, "{trace:?}: {far} with a trail, {alone} without");
+    }
+}
+
 /// Times in a wrong unit make days that the trace does not have.
 #[test]
 fn a_trace_of_very_many_days_gets_a_note() {

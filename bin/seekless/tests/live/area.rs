@@ -368,7 +368,10 @@ fn what_does_not_belong_together_is_not_attached() {
         &with("disk.img", "disk.area"),
         &["made for a device of", "seekless volume resize"],
     );
+    let check = "volume check disk.img --area disk.area";
+    place.refused(check, &["made for a device of 32 MiB", "this one has 31 MiB", "resize"]);
     file.set_len(32 << 20).unwrap();
+    assert!(place.run(check).contains("sound"));
     // A shorter area, no area, an older and a newer version.
     let area = File::options().read(true).write(true).open(place.path("disk.area")).unwrap();
     area.set_len(7 << 20).unwrap();

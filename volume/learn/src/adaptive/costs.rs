@@ -4,6 +4,8 @@ use super::brought_with;
 
 /// Weight of the newest read.
 const WEIGHT: f32 = 0.01;
+/// Reads that each first time of [`Costs::access_by`] counts as.
+const PRIOR_READS: u32 = 8;
 /// An I/O counts at most its expected time multiplied by this factor, or [`SLOW`] if that is more.
 /// So a disk that spins up, or is reset, does not count as a slow disk.
 const STALL: f64 = 4.0;
@@ -47,8 +49,11 @@ pub(crate) struct Costs {
     /// The last pages with such a hit.
     close: [u64; 8],
     close_at: usize,
-    /// Access times by where the read before went and where this one goes: home or trail, ms.
+    /// Access times by where the I/O before went and where this read goes: home or trail, ms.
     pub(super) access_by: [[f32; 2]; 2],
+    /// Reads that each of these times is a mean of.
+    reads_by: [[u32; 2]; 2],
+    /// The last I/O read or wrote the trail.
     last_on_trail: bool,
     /// Means over the last reads, for [`Self::fit`]: pages, ms, pages squared, pages times ms.
     line: [f64; 4],
@@ -74,6 +79,7 @@ impl Costs {
             close: [u64::MAX; 8],
             close_at: 0,
             access_by: [[6.0; 2]; 2],
+            reads_by: [[PRIOR_READS; 2]; 2],
             last_on_trail: false,
             line: [0.0; 4],
             reads: 0,
@@ -89,8 +95,11 @@ impl Costs {
     /// A read of `pages` pages, at home or on the trail, took `ms`.
     pub(crate) fn read(&mut self, pages: u64, ms: f64, on_trail: bool) {
         let access = (ms as f32 - pages as f32 * self.transfer).max(0.0);
-        let by = &mut self.access_by[usize::from(self.last_on_trail)][usize::from(on_trail)];
-        *by += 0.01 * (access - *by);
+        let way_back = self.way_back();
+        let (from, to) = (usize::from(self.last_on_trail), usize::from(on_trail));
+        let (by, reads) = (&mut self.access_by[from][to], &mut self.reads_by[from][to]);
+        *reads = reads.saturating_add(1);
+        *by += WEIGHT.max(1.0 / *reads as f32) * (access - *by);
         self.last_on_trail = on_trail;
         if on_trail {
             return;
@@ -101,7 +110,8 @@ impl Costs {
         if pages >= MANY && most < self.transfer {
             self.transfer += WEIGHT * (most - self.transfer);
         }
-        self.access += WEIGHT * (access - self.access);
+        // The way back is a cost of the trail, not of home.
+        self.access += WEIGHT * ((access - way_back).max(0.0) - self.access);
     }
 
     /// A read of `pages` pages took `ms`: the slope of a line through the last reads is the time of a
@@ -128,10 +138,33 @@ impl Costs {
         self.transfer += WEIGHT * (ms as f32 - pages * self.transfer) / self.along_pages.max(pages);
     }
 
-    /// The time of an access to the trail minus the time of an access to home, ms.
-    pub(crate) const fn way_to_trail(&self) -> f32 {
-        let from = &self.access_by[self.last_on_trail as usize];
-        from[1] - from[0]
+    /// The trail was written: the next access begins there.
+    pub(crate) const fn wrote_trail(&mut self) {
+        self.last_on_trail = true;
+    }
+
+    /// The time that an access from the trail to home takes longer than an access between two places
+    /// at home, ms.
+    fn back(&self) -> f32 {
+        let [home, trail] = self.access_by;
+        (trail[0] - home[0]).max(0.0)
+    }
+
+    /// The same if the last I/O was on the trail, otherwise 0: the next access to home includes it.
+    pub(crate) fn way_back(&self) -> f32 {
+        if self.last_on_trail { self.back() } else { 0.0 }
+    }
+
+    /// The time of an access to the trail minus the time of an access to home, ms. `price`: 1, or more
+    /// if reads of the trail have lost lately. Then the whole way counts, there and back, and counts
+    /// more. The way back from the trail comes sooner or later, so a read there does not save it.
+    pub(crate) fn way_to_trail(&self, price: f32) -> f32 {
+        let ([home, trail], more) = (self.access_by, price - 1.0);
+        if self.last_on_trail {
+            return trail[1] - trail[0] + more.min(1.0) * self.back();
+        }
+        let there = home[1] - home[0];
+        there + more * (there + self.back()).max(0.0)
     }
 
     /// The disk was busy for so long, with whatever.
@@ -215,7 +248,35 @@ mod tests {
         costs.read_along(1, costs.counted(1, 10_000.0));
         assert!(costs.access < 1.2 * before.access, "{costs:?}");
         assert!(costs.transfer < 1.7 * before.transfer, "{costs:?}");
-        assert!(costs.way_to_trail() < before.way_to_trail() + 1.0, "{costs:?}");
+        assert!(costs.way_to_trail(1.0) < before.way_to_trail(1.0) + 1.0, "{costs:?}");
+    }
+
+    /// Reads at home take 6 ms, a way to the trail or back 15 ms more, reads on the trail 4 ms.
+    #[test]
+    fn the_way_back_is_a_cost_of_the_trail() {
+        let mut costs = Costs::new(4096);
+        costs.transfer = 0.0;
+        let way = |costs: &mut Costs, writes: bool| {
+            (0..10).for_each(|_| costs.read(1, 6.0, false));
+            if writes {
+                costs.wrote_trail();
+            } else {
+                costs.read(1, 21.0, true);
+                (0..3).for_each(|_| costs.read(1, 4.0, true));
+            }
+            costs.read(1, 21.0, false);
+        };
+        (0..2000).for_each(|i| way(&mut costs, i % 2 == 0));
+        let near = |a: f32, b: f32| assert!((a - b).abs() < 0.3, "{a} {b}: {costs:?}");
+        near(costs.access, 6.0);
+        near(costs.way_back(), 0.0);
+        near(costs.way_to_trail(1.0), 15.0);
+        near(costs.way_to_trail(3.0), 15.0 + 2.0 * 30.0);
+        let mut on_trail = costs.clone();
+        on_trail.wrote_trail();
+        near(on_trail.way_back(), 15.0);
+        near(on_trail.way_to_trail(1.0), 4.0 - 21.0);
+        near(on_trail.way_to_trail(9.0), 4.0 - 6.0);
     }
 
     #[test]

@@ -19,6 +19,7 @@ mod memory;
 mod predictor;
 mod trail;
 mod trail_features;
+mod trail_price;
 mod trail_reads;
 
 use std::ops::Range;
@@ -272,6 +273,7 @@ impl Adaptive {
     pub fn worked(&mut self, work: Work, ms: f64) {
         let ms = self.costs.counted(work.pages(), ms);
         self.costs.busy(ms);
+        let way_back = f64::from(self.costs.way_back());
         match work {
             Work::HomeRead { pages } => {
                 if self.whole {
@@ -281,10 +283,11 @@ impl Adaptive {
             }
             Work::HomeAlong { pages } => self.costs.read_along(pages, ms),
             Work::TrailRead { pages } => self.costs.read(pages, ms, true),
-            Work::TrailAlong | Work::TrailWrite | Work::Other => {}
+            Work::TrailWrite => self.costs.wrote_trail(),
+            Work::TrailAlong | Work::Other => {}
         }
         if let Some(trail) = &mut self.trail {
-            trail.worked(work, ms);
+            trail.worked(work, ms, way_back);
         }
     }
 

@@ -162,9 +162,10 @@ impl Adaptive {
         (saves - self.costs.transfer, features)
     }
 
-    /// The time of an access to the trail minus the time of an access to home, ms.
-    pub const fn way_to_trail(&self) -> f32 {
-        self.costs.way_to_trail()
+    /// The time of an access to the trail minus the time of an access to home, ms. It counts more if
+    /// reads of the trail have lost lately.
+    pub fn way_to_trail(&self) -> f32 {
+        self.costs.way_to_trail(self.trail.as_ref().map_or(1.0, Trail::price))
     }
 
     /// The miss that was weighed last is read from the trail, up to the slot `end`.
