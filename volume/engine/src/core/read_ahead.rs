@@ -541,6 +541,7 @@ impl Engine {
                 match (read.target, read.wanted.is_empty()) {
                     (Target::Home, true) => Work::HomeAlong { pages },
                     (Target::Area, true) => Work::TrailAlong,
+                    (Target::Home, false) if !counts => Work::HomeOther,
                     _ if !counts => Work::Other,
                     (Target::Home, false) => Work::HomeRead { pages },
                     (Target::Area, false) => Work::TrailRead { pages },
@@ -548,6 +549,9 @@ impl Engine {
             }
             Pending::Background(_) | Pending::SyncArea | Pending::Record(_) if writes_trail => {
                 Work::TrailWrite
+            }
+            Pending::HomeWrite(_) | Pending::Part(_) | Pending::Edge(_) | Pending::Homeward(_) => {
+                Work::HomeOther
             }
             _ => Work::Other,
         };

@@ -168,6 +168,7 @@ impl Adaptive {
         for ms in costs.access_by.as_flattened_mut() {
             *ms = from.small(TIME_MOST).filter(|ms| *ms >= 0.0)?;
         }
+        costs.know_access();
         from.dense(&mut self.predictor)?;
         let has_trail = from.u32()? == 1;
         match &mut self.trail {

@@ -73,6 +73,8 @@ pub enum Work {
     TrailAlong,
     /// Anything that the trail has written.
     TrailWrite,
+    /// Anything else at home.
+    HomeOther,
     /// Anything else.
     Other,
 }
@@ -84,7 +86,7 @@ impl Work {
             Self::HomeRead { pages } | Self::HomeAlong { pages } | Self::TrailRead { pages } => {
                 pages
             }
-            Self::TrailAlong | Self::TrailWrite | Self::Other => LONGEST_IO,
+            Self::TrailAlong | Self::TrailWrite | Self::HomeOther | Self::Other => LONGEST_IO,
         }
     }
 }
@@ -281,10 +283,14 @@ impl Adaptive {
                 }
                 self.costs.read(pages, ms, false);
             }
-            Work::HomeAlong { pages } => self.costs.read_along(pages, ms),
+            Work::HomeAlong { pages } => {
+                self.costs.read_along(pages, ms);
+                self.costs.went(false);
+            }
             Work::TrailRead { pages } => self.costs.read(pages, ms, true),
-            Work::TrailWrite => self.costs.wrote_trail(),
-            Work::TrailAlong | Work::Other => {}
+            Work::TrailAlong | Work::TrailWrite => self.costs.went(true),
+            Work::HomeOther => self.costs.went(false),
+            Work::Other => {}
         }
         if let Some(trail) = &mut self.trail {
             trail.worked(work, ms, way_back);

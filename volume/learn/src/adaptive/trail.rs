@@ -70,7 +70,7 @@ pub(super) struct Trail {
     run_length: usize,
     pub(super) ledger: Ledger,
     price: TrailPrice,
-    /// The last work there was a write.
+    /// The last work on the trail was a write, and no work at home followed.
     wrote: bool,
     /// Ends of the last reads, and how many reads each continues.
     ends: [(u32, u32); 8],
@@ -255,9 +255,11 @@ impl Trail {
                 self.price.worked(false, ms - back);
             }
             Work::HomeAlong { .. } => {
+                self.wrote = false;
                 l.home_reads += ms;
                 self.price.worked(false, ms);
             }
+            Work::HomeOther => self.wrote = false,
             Work::Other => {}
         }
         if l.clients > HALVED {
@@ -297,6 +299,46 @@ mod tests {
         assert!((0.025..0.035).contains(&written(0.02, 0.0)), "{}", written(0.02, 0.0));
         assert!(written(1.0, 0.0) < 0.011, "{}", written(1.0, 0.0));
         assert!(written(1.0, 200_000.0) > 0.04, "its uses saved 200 s: {}", written(1.0, 2e5));
+    }
+
+    #[test]
+    fn a_way_back_is_a_cost_of_the_work_before_it() {
+        let mut trail = Trail::new(64);
+        let mut costs = |works: &[(Work, f64, f64)]| {
+            works.iter().for_each(|&(work, ms, back)| trail.worked(work, ms, back));
+            (trail.ledger.writes, trail.ledger.reads, trail.ledger.home_reads)
+        };
+        let home = |ms, back| (Work::HomeRead { pages: 1 }, ms, back);
+        let write = (Work::TrailWrite, 50.0, 0.0);
+        assert_eq!(costs(&[write, home(21.0, 15.0)]), (65.0, 0.0, 6.0));
+        let read = (Work::TrailRead { pages: 1 }, 10.0, 0.0);
+        assert_eq!(costs(&[write, read, home(21.0, 15.0)]), (115.0, 25.0, 12.0));
+        assert_eq!(costs(&[home(5.0, 15.0)]), (115.0, 30.0, 12.0), "not more than the read took");
+        // A client's write pays the way back.
+        let all = costs(&[write, (Work::HomeOther, 21.0, 15.0), home(6.0, 0.0)]);
+        assert_eq!(all, (165.0, 30.0, 18.0));
+    }
+
+    /// All work at home ends the stay on the trail.
+    #[test]
+    fn the_place_of_the_last_work_is_known() {
+        let mut policy = super::super::Adaptive::new(64, 256, 128);
+        let pages = 1;
+        for _ in 0..100 {
+            for (work, ms) in [(Work::HomeRead { pages }, 6.0), (Work::TrailRead { pages }, 21.0)] {
+                (0..3).for_each(|_| policy.worked(work, ms));
+            }
+            policy.worked(Work::HomeRead { pages }, 20.0);
+        }
+        for home in [Work::HomeRead { pages }, Work::HomeAlong { pages }, Work::HomeOther] {
+            for trail in [Work::TrailRead { pages }, Work::TrailAlong, Work::TrailWrite] {
+                policy.worked(trail, 5.0);
+                policy.worked(Work::Other, 5.0);
+                assert!(policy.costs.way_back() > 5.0, "{trail:?}: {:?}", policy.costs);
+                policy.worked(home, 6.0);
+                assert_eq!(policy.costs.way_back(), 0.0, "{home:?}");
+            }
+        }
     }
 
     /// A trail that paid for long and pays no more.

@@ -7,8 +7,8 @@
 const READS: u32 = 32;
 /// Pages that were used at home between two comparisons, at least: a mean of fewer says little.
 const LEAST_USES: f64 = 64.0;
-/// Pages that were used at home after which a high price falls without reads of the trail: then the
-/// policy tries the trail again.
+/// Pages that were used at home after which a high price falls if hardly any read went to the trail:
+/// then the policy tries the trail again.
 const TRY_AGAIN: f64 = 200_000.0;
 /// The factor of each change, and the highest price.
 const STEP: f32 = 1.5;
@@ -65,17 +65,22 @@ impl TrailPrice {
     pub(super) fn worked(&mut self, on_trail: bool, ms: f64) {
         let side = if on_trail { &mut self.trail } else { &mut self.home };
         side.ms += ms;
+        let loses = self.reads > 0 && self.trail.each() > self.home.each();
         if self.reads >= READS && self.home.uses >= LEAST_USES {
-            let loses = self.trail.each() > self.home.each();
-            self.begin_again(if loses { STEP } else { 1.0 / STEP });
+            self.change(if loses { STEP } else { 1.0 / STEP });
         } else if self.home.uses >= TRY_AGAIN {
-            self.begin_again(1.0 / STEP);
+            self.change(if loses { 1.0 } else { 1.0 / STEP });
         }
     }
 
-    fn begin_again(&mut self, change: f32) {
-        let factor = (self.factor * change).clamp(1.0, MOST);
-        *self = Self { factor, ..Self::default() };
+    /// The next comparison begins. What was read for the last one is in part used later, so the
+    /// past counts half.
+    fn change(&mut self, by: f32) {
+        self.factor = (self.factor * by).clamp(1.0, MOST);
+        self.reads = 0;
+        for TimeForUses { ms, uses } in [&mut self.trail, &mut self.home] {
+            (*ms, *uses) = (*ms / 2.0, *uses / 2.0);
+        }
     }
 }
 
@@ -102,7 +107,7 @@ mod tests {
     fn the_way_counts_more_while_the_trail_loses() {
         let mut price = TrailPrice::default();
         assert_eq!(after(&mut price, 3, 0.2), 1.0, "it pays");
-        assert_eq!(after(&mut price, 2, 0.4), STEP * STEP);
+        assert!(after(&mut price, 5, 0.4) > STEP * STEP);
         assert_eq!(after(&mut price, 50, 0.4), MOST);
         assert!(after(&mut price, 4, 0.2) < 8.0, "it pays again");
         assert_eq!(after(&mut price, 50, 0.2), 1.0);
@@ -118,5 +123,22 @@ mod tests {
             price.worked(false, 0.3);
         }
         assert_eq!(price.factor(), 1.0);
+    }
+
+    /// Less than 32 reads say enough if they lose.
+    #[test]
+    fn a_trail_that_is_read_seldom_and_loses_keeps_its_price() {
+        let mut price = TrailPrice::default();
+        after(&mut price, 50, 0.4);
+        for page in 0..10 * TRY_AGAIN as usize {
+            if page % 20_000 == 0 {
+                price.read();
+                price.used(true);
+                price.worked(true, 20.0);
+            }
+            price.used(false);
+            price.worked(false, 0.3);
+        }
+        assert_eq!(price.factor(), MOST);
     }
 }

@@ -162,8 +162,8 @@ impl Adaptive {
         (saves - self.costs.transfer, features)
     }
 
-    /// The time of an access to the trail minus the time of an access to home, ms. It counts more if
-    /// reads of the trail have lost lately.
+    /// The time of an access to the trail minus the time of an access to home, ms. It counts more
+    /// while reads of the trail lose.
     pub fn way_to_trail(&self) -> f32 {
         self.costs.way_to_trail(self.trail.as_ref().map_or(1.0, Trail::price))
     }

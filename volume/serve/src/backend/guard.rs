@@ -245,13 +245,18 @@ impl Guard<'_> {
     /// The generation of the area that the guard on home names; 0 for none. A file system has its
     /// superblock behind the first sector: a program that wrote there leaves the name.
     pub(crate) fn named_generation(&mut self) -> Result<u64, DeviceError> {
+        Ok(self.named()?.unwrap_or(0))
+    }
+
+    /// The same; `None` if home's first sector is not of this area's guard.
+    fn named(&mut self) -> Result<Option<u64>, DeviceError> {
         if self.home.capacity().0 < EDGE {
-            return Ok(0);
+            return Ok(None);
         }
         let mut sector = [0; SECTOR];
         self.home.read(Extent::new(0, 1), &mut sector)?;
         let named = GuardPage::named_in(&sector).filter(|(uuid, _)| *uuid == self.uuid);
-        Ok(named.map_or(0, |(_, generation)| generation))
+        Ok(named.map(|(_, generation)| generation))
     }
 
     /// The guard names the area's generation from now on. Only the first sector changes.
@@ -335,6 +340,8 @@ impl Guard<'_> {
                 return match self.first()? {
                     Some(page) if page.uuid == self.uuid => self.region_is_gone(),
                     Some(page) => self.of_another(&page),
+                    // A program wrote into the guard's first page, behind the first sector.
+                    None if self.named()?.is_some() => self.region_is_gone(),
                     None => Ok(Standing::Nowhere),
                 };
             }

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 
-LIMIT = 60
+LIMIT = 240
 
 
 class Browser:

@@ -30,6 +30,27 @@ fn what_another_program_wrote_over_the_header_is_given_up_only_where_that_is_all
     assert!(world.view(true) == world.seen);
 }
 
+/// A file system's superblock in the guard's first page, and a header that is not one of seekless:
+/// this is no disk without a guard, whose ends a new guard may take.
+#[test]
+fn two_overwritten_places_do_not_make_a_disk_without_a_guard() {
+    let mut world = up(&mut Dice::new(31));
+    world.region.flushed.insert(0, [0x5A; SECTOR].into());
+    world.home.flushed.insert(2, [0xEF; SECTOR].into());
+    let before = world.clone();
+    for loses in [false, true] {
+        assert!(world.with(u64::MAX, |g| g.standing()).is_err());
+        assert!(world.with(u64::MAX, |g| g.settle()).is_err());
+        let done = world.with(u64::MAX, |g| g.repair(loses));
+        let is_up = matches!(world.with(u64::MAX, |g| g.standing()), Ok(Standing::Up));
+        assert!(is_up == matches!(done, Ok(Some(_)) if loses), "{done:?}");
+        if !is_up {
+            assert!(world.region.all() == before.region.all());
+            assert!(world.home.all() == before.home.all());
+        }
+    }
+}
+
 /// The words of a fault end before its remedy, which a repair has carried out.
 #[test]
 fn a_fault_is_named_without_its_remedy() {
