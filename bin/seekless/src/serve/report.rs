@@ -111,6 +111,9 @@ fn attached(found: &AttachReport) -> String {
             bytes(found.incomplete)
         );
     }
+    if found.missing {
+        text += "; a record of the log is missing although a later one exists: normal after a crash for writes without a flush, otherwise the area is damaged";
+    }
     text
 }
 

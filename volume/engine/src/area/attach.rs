@@ -125,6 +125,9 @@ pub struct AttachReport {
     /// Pages whose newest bytes stood in the log's last records, and are not complete: lost if a
     /// flush covered them.
     pub incomplete: u64,
+    /// A record of the log is missing although a later one exists: both are lost if a flush covered
+    /// them.
+    pub missing: bool,
     /// The generation of the area from now on. The guard must name it before the first request.
     pub generation: u64,
     /// Home alone may not hold all that clients read: a write that was acknowledged and not flushed
@@ -471,6 +474,7 @@ pub(crate) fn resume(
         copies: engine.copies.count(CopyState::Clean),
         suspects: engine.copies.count(CopyState::Suspect),
         incomplete: r.incomplete.iter().map(|i| i.homes.len() as u64).sum(),
+        missing: r.incomplete.iter().any(|i| i.homes.is_empty()),
         generation: engine.identity.generation,
         may_be_newer: false,
         needs_guard: false,

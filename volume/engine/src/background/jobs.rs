@@ -155,13 +155,15 @@ impl Engine {
     }
 
     /// Whether a batch that no client waits for ends early: the last request has ended, or clients
-    /// wait for a checkpoint that can begin now. A checkpoint that fails is tried every second: then
-    /// a batch first writes something, of these pages.
+    /// wait for a page, or for a checkpoint that can begin now. A checkpoint that fails is tried
+    /// every second: then a batch first writes something, of these pages. So it does before it
+    /// gives way to a page: otherwise many such clients would keep it from its end.
     pub(crate) fn batch_gives_way(&self, written: u64) -> bool {
         let b = &self.background;
         let waits = self.log.failed || self.is_log_full();
         let begins = b.now >= b.checkpoint_not_before && (written > 0 || !b.checkpoint_fails);
-        !self.may_empty_log() || waits && begins && self.checkpoint_is_due()
+        let page = written > 0 && !b.urgent.is_empty();
+        !self.may_empty_log() || page || waits && begins && self.checkpoint_is_due()
     }
 
     fn is_much_read(&self) -> bool {

@@ -257,7 +257,7 @@ impl Engine {
         let lost = || self.sync.lost.then_some(Trouble::Lost);
         let damaged = || (self.scrubbed().lost > 0).then_some(Trouble::Copies);
         let gone = self.is_area_gone().then_some(Trouble::Gone);
-        gone.or(self.background.trouble).or_else(lost).or_else(damaged)
+        gone.or_else(lost).or(self.background.trouble).or_else(damaged)
     }
 
     /// True if no background work can run now; schedules a wake-up for idle work. Most requests

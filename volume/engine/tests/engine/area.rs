@@ -547,6 +547,8 @@ fn what_neither_device_takes_after_its_client_was_told_is_told_at_every_flush() 
         }
         assert!(!world.clients.contains_key(&flush));
         assert_eq!(world.failed, failed, "no flush says that all is well");
+        // Not hidden by the failure of a device.
+        assert_eq!(world.engine.trouble(), Some(seekless_engine::Trouble::Lost));
     }
     // Nor when both devices work again, and no flush needs the area.
     world.handle(Input::Command(Command::SetMode(Mode::WriteThrough)));

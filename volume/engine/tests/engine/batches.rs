@@ -49,6 +49,25 @@ fn a_batch_on_its_way_home_gives_way_to_a_checkpoint_that_a_flush_waits_for() {
     world.read_all();
 }
 
+/// A client's write of a part of a page waits for this page, and not for the batch on its way home.
+#[test]
+fn a_batch_on_its_way_home_gives_way_to_a_page_that_a_client_waits_for() {
+    let mut world = with_pages_apart(64);
+    world.handle(Input::Command(Command::Drain));
+    until(&mut world, none, goes_home);
+    // The last page of the batch.
+    let Extent { start, .. } = home(4 * 8, 1);
+    let write = world.issue(Op::Write, Extent { start, len: Sectors(2) });
+    while world.clients.contains_key(&write) {
+        assert!(pass(&mut world, none));
+    }
+    assert!(world.engine.dirty() > Sectors(0), "the whole batch went home first");
+    world.settle();
+    assert!(world.engine.is_drained());
+    world.home_is_complete();
+    world.read_all();
+}
+
 /// The first checkpoint after a failed flush fails too, as on a disk that home and area share.
 #[test]
 fn after_a_checkpoint_that_failed_a_flush_does_not_wait_for_all_pages_on_their_way_home() {

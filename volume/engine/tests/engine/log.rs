@@ -512,6 +512,26 @@ fn an_attach_says_what_is_not_complete() {
     assert_eq!((report.incomplete, engine.dirty()), (1, Sectors(8)));
 }
 
+/// A later record shows that the one before it is missing.
+#[test]
+fn an_attach_says_that_a_record_is_missing() {
+    for damaged in [false, true] {
+        let mut world = World::new(writeback());
+        for page in [3, 9] {
+            world.issue(Op::Write, home(page, 1));
+        }
+        execute_all(&mut world);
+        let records = log_of(&mut world);
+        assert!(records.len() > 1, "{records:?}");
+        if damaged {
+            world.area.write(Extent::new(records[0].0 * 8, 8), &[0; 4096]).unwrap();
+        }
+        let config = *world.engine.config();
+        let (_, report) = attach(&mut world.area, config, &kept([0; 32])).unwrap();
+        assert_eq!((report.missing, report.incomplete), (damaged, 0));
+    }
+}
+
 /// A device that may not be written before it was flushed.
 struct Unflushed<'a> {
     area: &'a mut MemDevice,

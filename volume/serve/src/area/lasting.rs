@@ -65,7 +65,8 @@ fn restore(backing: &Path, area: Option<&Path>) -> Result<bool, ServeError> {
     let first = first_page(&mut all, path)?;
     if let Ok(Superblock { area_at, area_size, .. }) = Superblock::decode(&first) {
         all = part(&opened.fd, &[(area_at.0 * SECTOR_BYTES, area_size.bytes().0)])?;
-    } else if foreign(&mut all, path)?.is_some() {
+    } else if guard::of_page(&first).is_some() || foreign(&mut all, path)?.is_some() {
+        // A guarded disk is no area: a superblock there is data of a client.
         return Ok(false);
     }
     Ok(restore_superblock(&mut all).unwrap_or(false))

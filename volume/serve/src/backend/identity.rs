@@ -159,12 +159,23 @@ fn prove(home: BorrowedFd<'_>) -> Option<[u8; 32]> {
     Some(join([meta.dev(), meta.ino(), changed.cast_unsigned(), status.cast_unsigned()]))
 }
 
+/// Parts of the kernel's paths of disks that other machines may write too. The kernel does not count
+/// writes of these machines.
+const SHARED: [&str; 6] =
+    ["/session", "/rport-", "/nvme-fabrics/", "/nvme-subsystem/", "/virtual/block/", "/rbd/"];
+
+/// Whether the kernel counts all writes of a disk, by the kernel's path of the disk.
+fn counts_all_writes(disk: &Path) -> bool {
+    let path = disk.to_string_lossy();
+    !SHARED.iter().any(|part| path.contains(part))
+}
+
 /// A device on other devices can be written through them, and uncounted writes prove nothing.
 fn device_stamp(number: u64) -> Option<[u8; 32]> {
     let disk = whole_disk(sysfs(number));
     let stacked = std::fs::read_dir(disk.join("slaves")).is_ok_and(|mut d| d.next().is_some());
     let counts = read(&disk.join("queue/iostats"))? == "1";
-    if stacked || !counts || disk.join("loop").exists() {
+    if stacked || !counts || !counts_all_writes(&disk) || disk.join("loop").exists() {
         return None;
     }
     let stat = read(&disk.join("stat"))?;
@@ -191,6 +202,25 @@ mod tests {
     use std::io::Write as _;
 
     use super::*;
+
+    #[test]
+    fn disks_that_other_machines_may_write_prove_nothing() {
+        for path in [
+            "/sys/devices/platform/host3/session1/target3:0:0/3:0:0:0/block/sdb",
+            "/sys/devices/pci0000:00/0000:00:05.0/host1/rport-1:0-0/target1:0:0/1:0:0:0/block/sdc",
+            "/sys/devices/virtual/nvme-fabrics/ctl/nvme1/nvme1n1",
+            "/sys/devices/virtual/block/nbd0",
+            "/sys/devices/rbd/0/block/rbd0",
+        ] {
+            assert!(!counts_all_writes(Path::new(path)), "{path}");
+        }
+        for path in [
+            "/sys/devices/pci0000:00/0000:00:1f.2/ata1/host0/target0:0:0/0:0:0:0/block/sda",
+            "/sys/devices/pci0000:00/0000:00:1d.0/0000:03:00.0/nvme/nvme0/nvme0n1",
+        ] {
+            assert!(counts_all_writes(Path::new(path)), "{path}");
+        }
+    }
 
     #[test]
     fn files_of_one_file_system_lie_on_one_disk() {

@@ -77,6 +77,28 @@ fn is_older(error: &ServeError) -> bool {
     matches!(error, ServeError::Area { source, .. } if matches!(**source, AttachError::Older { .. }))
 }
 
+/// A client has a volume of seekless in the disk. The area of the disk itself is not named.
+#[test]
+fn a_repair_of_a_guarded_disk_without_its_area_takes_no_superblock_of_a_client() {
+    let pair = Pair::new("unnamed");
+    pair.attach();
+    let inner = pair.dir.join("inner");
+    File::create(&inner).unwrap().set_len(64 << 20).unwrap();
+    let size = Some(Share::Bytes(Bytes(16 << 20)));
+    make(&inner, &MakeOptions { size, ..MakeOptions::new(AreaPlacement::Start) }).unwrap();
+    let place = open(&inner, None, false).unwrap().superblock.places()[1] * PAGE_BYTES;
+    let mut page = [0; PAGE_BYTES as usize];
+    File::open(&inner).unwrap().read_exact_at(&mut page, place).unwrap();
+    let disk = File::options().write(true).open(&pair.disk).unwrap();
+    disk.write_all_at(&page, place).unwrap();
+    let before = pair.bytes();
+    for write in [false, true] {
+        let refused = open(&pair.disk, None, write).unwrap_err().to_string();
+        assert!(refused.contains("name this area"), "{refused}");
+        assert!(pair.bytes() == before, "it was changed");
+    }
+}
+
 /// Another program wrote over the guard, but not over its first sector, which names the area's
 /// generation. A rescue reads what [`Lasting::examine`] finds.
 #[test]
