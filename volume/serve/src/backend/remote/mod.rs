@@ -361,8 +361,12 @@ impl Remote {
         let mut unflushed = locked(&self.unflushed);
         // Another server may refuse fast zeroes, and these are needed now.
         let kept = |change: &Change| Flags(change.flags.0 & !FAST_ZERO.0);
-        unflushed.iter().try_for_each(|change| self.send(first, change, kept(change)))?;
-        locked(&self.counts).sent_again += unflushed.iter().count() as u64;
+        let mut sent = 0;
+        for change in unflushed.again() {
+            self.send(first, &change, kept(&change))?;
+            sent += 1;
+        }
+        locked(&self.counts).sent_again += sent;
         // They are sent once more by those who wait for their answers, and a refusal is for them.
         for (number, change) in unflushed.unanswered() {
             if let Err(error) = answered(self.send(first, &change, kept(&change))) {
@@ -494,15 +498,11 @@ impl Remote {
         unflushed.ended(number);
         self.ended.notify_all();
         let ((), line) = answer?;
-        let is_durable = change.flags.contains(Flags::FUA);
-        let needs_flush = is_durable && !unflushed.supersede(&change);
-        // A durable change too: until a flush, older bytes of a part of it may be sent again.
         unflushed.push(change);
         drop(unflushed);
         locked(&self.counts).changes += 1;
         drop(line);
-        // If both servers died, older bytes might be the last ones that were sent.
-        if needs_flush { self.flush_if(|_| true) } else { Ok(()) }
+        Ok(())
     }
 
     /// A flush that the volume does not know of: its next flush fails too, if this one fails.
