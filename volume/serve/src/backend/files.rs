@@ -486,9 +486,10 @@ impl Disk {
                     // It may have flushed the region's header.
                     region.write(p.at, part, how).inspect_err(|_| self.owe())?;
                 }
-                _ => self
-                    .flushes
-                    .write(self.own.flushes_with(how), || self.own.write(p.at, part, how))?,
+                _ => {
+                    let durable = how.contains(ReadWriteFlags::DSYNC);
+                    self.flushes.write(durable, || self.own.write(p.at, part, how))?;
+                }
             }
         }
         Ok(())

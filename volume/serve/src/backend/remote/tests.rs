@@ -7,9 +7,11 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::Barrier;
 
+use seekless_engine::Target;
 use seekless_nbd::{Command, Export, Request, ServerEvent, ServerSession};
 
 use super::*;
+use crate::backend::files::{Disk, Files};
 
 const SIZE: usize = 1 << 20;
 
@@ -31,6 +33,10 @@ struct Scene {
     is_bad: bool,
     /// The next flush fails: when another one comes, or after a second.
     fails_late: bool,
+    /// Requests of this command get no answer until this is `None`.
+    holds: Option<Command>,
+    /// The next request of this command fails.
+    fails: Option<Command>,
 }
 
 #[derive(Default)]
@@ -60,6 +66,12 @@ impl Home {
         let uri = format!("nbd+unix:///?socket={}", path.display()).parse().unwrap();
         let remote = Remote::connect(uri, false).unwrap();
         Self { other, remote, path }
+    }
+
+    /// Over connections of their own.
+    fn files(&self) -> Files {
+        let remote = Remote::connect(self.remote.uri.clone(), false).unwrap();
+        Files::new(Disk::elsewhere(Arc::new(remote)), 0, None).unwrap()
     }
 
     fn write(&self, flags: Flags, at: u64, len: usize, with: u8) {
@@ -137,6 +149,12 @@ impl Other {
         let with = data.first().copied().unwrap_or(0);
         scene.got.push((number, r.command, with));
         self.changed.notify_all();
+        let waits = |scene: &mut Scene| scene.holds == Some(r.command);
+        scene = self.changed.wait_while(scene, waits).unwrap();
+        if scene.fails == Some(r.command) {
+            scene.fails = None;
+            return session.error(r.cookie, NbdErrno::Io, out);
+        }
         let range = r.offset as usize..r.offset as usize + r.len as usize;
         match r.command {
             Command::Write => {
@@ -171,6 +189,12 @@ impl Other {
         for client in scene.clients.drain(..) {
             let _ = client.shutdown(Shutdown::Both);
         }
+    }
+
+    /// Sends the answers that it holds.
+    fn answer(&self) {
+        locked(&self.scene).holds = None;
+        self.changed.notify_all();
     }
 
     fn wait(&self, until: impl Fn(&Scene) -> bool) {
@@ -345,4 +369,29 @@ fn a_flush_beside_one_that_nobody_asked_for_fails_with_it() {
         assert_eq!(unasked.join().unwrap(), Err(Errno::IO));
     });
     home.flush().unwrap();
+}
+
+/// The other server may have given the report about another client's bytes to this write. Its next
+/// flush ends well, and must not be reported first.
+#[test]
+fn a_durable_write_that_fails_is_reported_before_another_flush_begins() {
+    let home = Home::new("remote-order");
+    let files = home.files();
+    {
+        let mut scene = locked(&home.other.scene);
+        (scene.holds, scene.fails) = (Some(Command::Write), Some(Command::Write));
+    }
+    std::thread::scope(|scope| {
+        let write = scope.spawn(|| {
+            let failed = files.change(Target::Home, Op::Write, Flags::FUA, 0, 4096, &[1; 4096]);
+            assert!(failed.is_err());
+            assert!(files.home().is_busy(), "before the report");
+        });
+        home.other.wait(|scene| scene.count(Command::Write) == 1);
+        let is_busy = files.home().is_busy();
+        home.other.answer();
+        write.join().unwrap();
+        assert!(is_busy, "before the answer");
+    });
+    assert!(!files.home().is_busy());
 }
