@@ -395,3 +395,24 @@ fn a_durable_write_that_fails_is_reported_before_another_flush_begins() {
     });
     assert!(!files.home().is_busy());
 }
+
+/// The report about the discard went to the flush of another client, so the discard's own flush ends
+/// well.
+#[test]
+fn a_flush_that_fails_between_a_discard_and_its_flush_fails_both() {
+    let home = Home::new("remote-between");
+    let files = home.files();
+    {
+        let mut scene = locked(&home.other.scene);
+        (scene.holds, scene.fails) = (Some(Command::Trim), Some(Command::Flush));
+    }
+    let change =
+        |op, flags, len| files.change(Target::Home, op, flags, 0, len, &[]).map_err(Errno::from);
+    std::thread::scope(|scope| {
+        let discard = scope.spawn(|| change(Op::Discard, Flags::FUA, 4096));
+        home.other.wait(|scene| scene.count(Command::Trim) == 1);
+        let flush = change(Op::Flush, Flags::NONE, 0);
+        home.other.answer();
+        assert_eq!((flush, discard.join().unwrap()), (Err(Errno::IO), Err(Errno::IO)));
+    });
+}
