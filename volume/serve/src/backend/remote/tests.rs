@@ -250,9 +250,26 @@ fn changes_that_are_never_answered_hold_up_nobody_else() {
         home.other.die();
         assert_eq!(home.read(64 << 10), Ok(0));
         for writer in writers {
-            assert_eq!(writer.join().unwrap(), Err(Errno::IO));
+            assert_eq!(writer.join().unwrap(), Err(NO_ANSWER));
         }
     });
+}
+
+#[test]
+fn a_change_behind_one_that_is_never_answered_fails_with_it() {
+    let mut home = Home::new("remote-behind");
+    home.remote.patience = Duration::from_secs(3);
+    home.remote.silence = Duration::from_millis(500);
+    locked(&home.other.scene).swallows = Some(2);
+    let write = |with| home.remote.change(Op::Write, Flags::NONE, 0, 4096, &[with; 4096]);
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| write(2));
+        home.other.wait(|scene| scene.count(Command::Write) == 1);
+        let second = write(3);
+        assert_eq!((first.join().unwrap(), second), (Err(NO_ANSWER), Err(NO_ANSWER)));
+    });
+    assert!(locked(&home.other.scene).writes().iter().all(|write| write.1 == 2));
+    write(4).unwrap();
 }
 
 /// The other server reports a page that it could not write once, to any client.

@@ -3,6 +3,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
 
 use seekless_block::{Flags, Op};
 
@@ -79,6 +81,8 @@ struct Unanswered {
     change: Arc<Change>,
     /// How often it could not be sent again; at [`FAILURES_MOST`], it is not sent first any more.
     failures: u32,
+    /// It has ended without an answer.
+    is_lost: Arc<AtomicBool>,
 }
 
 /// The changes of one home.
@@ -97,23 +101,26 @@ pub(super) struct Unflushed {
 }
 
 impl Unflushed {
-    /// Whether a change must wait for one without an answer. If both were sent, nobody would know
-    /// which of them the other server did last.
-    pub(super) fn must_wait(&self, change: &Change) -> bool {
-        self.unanswered.values().any(|it| it.change.overlaps(change))
+    /// The changes without an answer that a change must wait for: whether each is lost. If both were
+    /// sent, nobody would know which of them the other server did last.
+    pub(super) fn ahead_of(&self, change: &Change) -> Vec<Arc<AtomicBool>> {
+        let ahead = self.unanswered.values().filter(|it| it.change.overlaps(change));
+        ahead.map(|it| Arc::clone(&it.is_lost)).collect()
     }
 
     /// Before a change is sent. Returns its number for [`Self::ended`].
     pub(super) fn begun(&mut self, change: &Arc<Change>) -> u64 {
         self.last += 1;
-        let change = Arc::clone(change);
-        self.unanswered.insert(self.last, Unanswered { change, failures: 0 });
+        let (change, is_lost) = (Arc::clone(change), Arc::default());
+        self.unanswered.insert(self.last, Unanswered { change, failures: 0, is_lost });
         self.last
     }
 
-    /// The change has its answer, or fails.
-    pub(super) fn ended(&mut self, number: u64) {
-        self.unanswered.remove(&number);
+    /// The change has its answer, or `is_lost`.
+    pub(super) fn ended(&mut self, number: u64, is_lost: bool) {
+        if let Some(it) = self.unanswered.remove(&number) {
+            it.is_lost.store(is_lost, SeqCst);
+        }
     }
 
     /// It was sent again, and the connection failed. A server that dies again and again may do so for
