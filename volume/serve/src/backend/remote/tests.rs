@@ -33,6 +33,8 @@ struct Scene {
     is_bad: bool,
     /// The next flush fails: when another one comes, or after a second.
     fails_late: bool,
+    /// Sends a byte now and then.
+    drips: bool,
     /// Requests of this command get no answer until this is `None`.
     holds: Option<Command>,
     /// The next request of this command fails.
@@ -114,7 +116,14 @@ impl Other {
             let (taken, event) = session.step(&held, &mut out).unwrap();
             match event {
                 ServerEvent::More(need) => {
-                    stream.write_all(&out)?;
+                    if locked(&self.scene).drips {
+                        for byte in &out {
+                            stream.write_all(&[*byte])?;
+                            std::thread::sleep(Duration::from_millis(5));
+                        }
+                    } else {
+                        stream.write_all(&out)?;
+                    }
                     out.clear();
                     let had = held.len();
                     held.resize(need.max(had), 0);
@@ -432,4 +441,14 @@ fn a_flush_that_fails_between_a_discard_and_its_flush_fails_both() {
         home.other.answer();
         assert_eq!((flush, discard.join().unwrap()), (Err(Errno::IO), Err(Errno::IO)));
     });
+}
+
+/// Byte by byte, the answer takes seconds.
+#[test]
+fn an_answer_has_an_end_in_time() {
+    let home = Home::new("remote-drip");
+    let (mut client, _) = dial(&home.remote.uri, None, Duration::from_millis(300)).unwrap();
+    locked(&home.other.scene).drips = true;
+    let error = client.read(0, 512).unwrap_err();
+    assert!(error.is_silence(), "{error}");
 }
