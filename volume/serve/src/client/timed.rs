@@ -1,5 +1,5 @@
-//! A socket on which a handshake, or the answers to requests, must end in time. A server that sends a
-//! byte now and then is never silent, also under TLS.
+//! A socket on which a handshake, or the answers to requests, must end in time. A server that sends
+//! a byte now and then is never silent, also under TLS.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::os::unix::net::UnixStream;

@@ -15,7 +15,7 @@ pub(super) struct Change {
     pub(super) flags: Flags,
     pub(super) at: u64,
     pub(super) len: u64,
-    /// The data of a write; else empty.
+    /// The data of a write that may be sent again; else empty.
     pub(super) bytes: Vec<u8>,
 }
 
