@@ -2,12 +2,11 @@
 //! on other servers, tests, the demo and measurements.
 
 mod content;
-mod handshake;
 mod replay;
+mod timed;
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
-use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use seekless_nbd::{
@@ -22,11 +21,13 @@ use crate::error::ServeError;
 use crate::listen::Address;
 use crate::tls::TlsHome;
 pub use content::Content;
-use handshake::Handshake;
 pub use replay::{Replayed, replay};
+use timed::{End, Timed};
 
 /// A longer payload is sent by itself, and not copied behind its header.
 const COPIED_BYTES: usize = 64 << 10;
+/// A server whose data come more slowly counts as dead, in bytes per second.
+const SLOWEST: u64 = 8 << 10;
 
 /// A call failed.
 #[derive(Debug, thiserror::Error)]
@@ -96,6 +97,8 @@ pub struct Client {
     end: usize,
     pending: Vec<Pending>,
     ended: VecDeque<Ended>,
+    /// A server that is silent for so long counts as dead; and the end of all answers.
+    limit: Option<(Duration, End)>,
 }
 
 impl Client {
@@ -105,7 +108,7 @@ impl Client {
     }
 
     /// Connects to an export. A server that is silent for longer than `silence`, or whose handshake
-    /// is longer, counts as dead.
+    /// is longer, counts as dead. An answer may be longer by a second for each 8 KiB of its data.
     pub fn connect_to(
         address: &Address,
         options: Options,
@@ -121,10 +124,9 @@ impl Client {
         silence: Duration,
         tls: Option<&TlsHome>,
     ) -> Result<Self, ClientError> {
-        let (stream, is_over) = Handshake::on(address.connect(silence)?, silence);
+        let (stream, end) = Timed::on(address.connect(silence)?, silence);
         let client = Self::begin(Box::new(stream), options, tls)?;
-        is_over.store(true, SeqCst);
-        Ok(client)
+        Ok(Self { limit: Some((silence, end)), ..client })
     }
 
     /// Starts a session over a stream.
@@ -156,6 +158,7 @@ impl Client {
             end: 0,
             pending: Vec::new(),
             ended: VecDeque::new(),
+            limit: None,
         };
         loop {
             match client.step()? {
@@ -210,6 +213,7 @@ impl Client {
         let cookie = cookie.ok_or(ClientError::Closed)?;
         let room = if command == Command::Read { len as usize } else { 0 };
         self.pending.push(Pending { cookie, data: vec![0; room], runs: Vec::new() });
+        self.set_end(room + payload.len());
         let is_long = payload.len() > COPIED_BYTES;
         self.out.extend_from_slice(if is_long { &[] } else { payload });
         self.stream.write_all(&self.out)?;
@@ -218,6 +222,13 @@ impl Client {
         }
         self.out.clear();
         Ok(cookie)
+    }
+
+    /// From now on, `bytes` of data and all answers must be over in time.
+    fn set_end(&self, bytes: usize) {
+        if let Some((silence, end)) = &self.limit {
+            end.set(*silence + Duration::from_secs(bytes as u64 / SLOWEST));
+        }
     }
 
     /// Waits for the next request to end.
@@ -298,6 +309,7 @@ impl Client {
     /// Ends the session in order.
     pub fn disconnect(mut self) -> Result<(), ClientError> {
         let none = CommandFlags::NONE;
+        self.set_end(0);
         self.session.request(Command::Disconnect, 0, 0, none, &mut self.out);
         Ok(self.stream.write_all(&self.out)?)
     }

@@ -261,6 +261,7 @@ impl Files {
         let disk = self.disk(target)?;
         let is_temporary = target == Target::Area && self.is_area_temporary;
         let fua = flags.contains(Flags::FUA) && !is_temporary;
+        let failures = disk.failures.load(SeqCst);
         match op {
             Op::Flush if is_temporary => return Ok(()),
             Op::Read => return Ok(()),
@@ -272,7 +273,8 @@ impl Files {
             Op::Discard => disk.punch(at, len)?,
             Op::WriteZeroes => disk.zero(at, len, flags)?,
         }
-        if fua { disk.sync() } else { Ok(()) }
+        // A flush that failed since then may have had the report about these bytes.
+        if fua { disk.sync_after(failures) } else { Ok(()) }
     }
 
     pub(crate) fn will_need(&self, target: Target, at: u64, len: u64) {
@@ -424,7 +426,11 @@ impl Disk {
     }
 
     fn sync(&self) -> Result<(), Failed<'_>> {
-        let before = self.failures.load(SeqCst);
+        self.sync_after(self.failures.load(SeqCst))
+    }
+
+    /// Flushes bytes that were written after this number of `failures`.
+    fn sync_after(&self, failures: u64) -> Result<(), Failed<'_>> {
         let alone = self.flushing();
         let owes = self.owes.swap(false, SeqCst);
         let synced = self.flushes.flush(|| self.own.write_back(), || self.own.sync());
@@ -432,7 +438,7 @@ impl Disk {
         if synced.is_err() {
             self.failures.fetch_add(1, SeqCst);
         }
-        let missed = owes || self.failures.load(SeqCst) != before;
+        let missed = owes || self.failures.load(SeqCst) != failures;
         let ended = if missed { synced.and(Err(Errno::IO)) } else { synced };
         ended.map_err(|errno| Failed::flush(errno, alone))
     }
@@ -486,9 +492,15 @@ impl Disk {
                     // It may have flushed the region's header.
                     region.write(p.at, part, how).inspect_err(|_| self.owe())?;
                 }
-                _ => self
-                    .flushes
-                    .write(self.own.flushes_with(how), || self.own.write(p.at, part, how))?,
+                _ => {
+                    let durable = how.contains(ReadWriteFlags::DSYNC);
+                    let written = self.flushes.write(durable, || self.own.write(p.at, part, how));
+                    if durable && written.is_err() {
+                        // Its report may be about bytes that the flush of another client covers.
+                        self.failures.fetch_add(1, SeqCst);
+                    }
+                    written?;
+                }
             }
         }
         Ok(())

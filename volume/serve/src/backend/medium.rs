@@ -62,11 +62,6 @@ impl Medium {
         }
     }
 
-    /// Whether such a write flushes a device of this host.
-    pub(super) const fn flushes_with(&self, how: ReadWriteFlags) -> bool {
-        matches!(self, Self::File(_)) && how.contains(ReadWriteFlags::DSYNC)
-    }
-
     /// See [`OpenFile::write_back`]; another server has its own memory.
     pub(super) fn write_back(&self) -> Result<(), Errno> {
         match self {

@@ -41,6 +41,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
 /// Changes are flushed before they take more memory than this.
 const UNFLUSHED_MOST: u64 = 32 << 20;
+/// The error of a request without an answer; a server has no such error.
+const NO_ANSWER: Errno = Errno::TIMEDOUT;
 /// Longest read or write of one request. Each connection holds the bytes of one request at most, so
 /// this length limits the memory of all connections.
 const PAYLOAD_MOST: u32 = 1 << 20;
@@ -303,7 +305,7 @@ impl Remote {
             }
             drop(line);
             if begun.elapsed() > self.patience {
-                return Err(Errno::IO);
+                return Err(NO_ANSWER);
             }
             self.reconnect(seen, begun)?;
         }
@@ -326,7 +328,7 @@ impl Remote {
             return Ok(());
         }
         if line.dead.is_some_and(|at| asked < at || at.elapsed() < PAUSES.1) {
-            return Err(Errno::IO);
+            return Err(NO_ANSWER);
         }
         locked(&self.pool).idle.clear();
         let (begun, mut pause) = (Instant::now(), PAUSES.0);
@@ -346,7 +348,7 @@ impl Remote {
             }
             if line.dead.is_some() || begun.elapsed() > self.patience {
                 line.dead = Some(Instant::now());
-                return Err(Errno::IO);
+                return Err(NO_ANSWER);
             }
             std::thread::sleep(pause);
             pause = (pause * 2).min(PAUSES.1);
@@ -361,8 +363,12 @@ impl Remote {
         let mut unflushed = locked(&self.unflushed);
         // Another server may refuse fast zeroes, and these are needed now.
         let kept = |change: &Change| Flags(change.flags.0 & !FAST_ZERO.0);
-        unflushed.iter().try_for_each(|change| self.send(first, change, kept(change)))?;
-        locked(&self.counts).sent_again += unflushed.iter().count() as u64;
+        let mut sent = 0;
+        for change in unflushed.again() {
+            self.send(first, &change, kept(&change))?;
+            sent += 1;
+        }
+        locked(&self.counts).sent_again += sent;
         // They are sent once more by those who wait for their answers, and a refusal is for them.
         for (number, change) in unflushed.unanswered() {
             if let Err(error) = answered(self.send(first, &change, kept(&change))) {
@@ -486,23 +492,33 @@ impl Remote {
             self.flush_if(is_full)?;
         }
         let change = Arc::new(change);
-        let waits = |unflushed: &mut Unflushed| unflushed.must_wait(&change);
-        let free = self.ended.wait_while(locked(&self.unflushed), waits);
-        let number = free.unwrap_or_else(PoisonError::into_inner).begun(&change);
+        let number = self.begin(&change)?;
         let answer = self.ask(|client| self.send(client, &change, change.flags));
         let mut unflushed = locked(&self.unflushed);
-        unflushed.ended(number);
+        unflushed.ended(number, matches!(answer, Err(NO_ANSWER)));
         self.ended.notify_all();
         let ((), line) = answer?;
-        let is_durable = change.flags.contains(Flags::FUA);
-        let needs_flush = is_durable && !unflushed.supersede(&change);
-        // A durable change too: until a flush, older bytes of a part of it may be sent again.
         unflushed.push(change);
         drop(unflushed);
         locked(&self.counts).changes += 1;
         drop(line);
-        // If both servers died, older bytes might be the last ones that were sent.
-        if needs_flush { self.flush_if(|_| true) } else { Ok(()) }
+        Ok(())
+    }
+
+    /// Waits for overlapping changes, and fails with one that gets no answer: one after the other,
+    /// they would wait as long as that one, each.
+    fn begin(&self, change: &Arc<Change>) -> Result<u64, Errno> {
+        let mut unflushed = locked(&self.unflushed);
+        loop {
+            let ahead = unflushed.ahead_of(change);
+            if ahead.is_empty() {
+                return Ok(unflushed.begun(change));
+            }
+            unflushed = self.ended.wait(unflushed).unwrap_or_else(PoisonError::into_inner);
+            if ahead.iter().any(|is_lost| is_lost.load(SeqCst)) {
+                return Err(NO_ANSWER);
+            }
+        }
     }
 
     /// A flush that the volume does not know of: its next flush fails too, if this one fails.

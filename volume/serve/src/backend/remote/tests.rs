@@ -7,9 +7,11 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::Barrier;
 
+use seekless_engine::Target;
 use seekless_nbd::{Command, Export, Request, ServerEvent, ServerSession};
 
 use super::*;
+use crate::backend::files::{Disk, Files};
 
 const SIZE: usize = 1 << 20;
 
@@ -31,6 +33,12 @@ struct Scene {
     is_bad: bool,
     /// The next flush fails: when another one comes, or after a second.
     fails_late: bool,
+    /// Sends a byte now and then.
+    drips: bool,
+    /// Requests of this command get no answer until this is `None`.
+    holds: Option<Command>,
+    /// The next request of this command fails.
+    fails: Option<Command>,
 }
 
 #[derive(Default)]
@@ -60,6 +68,12 @@ impl Home {
         let uri = format!("nbd+unix:///?socket={}", path.display()).parse().unwrap();
         let remote = Remote::connect(uri, false).unwrap();
         Self { other, remote, path }
+    }
+
+    /// Over connections of their own.
+    fn files(&self) -> Files {
+        let remote = Remote::connect(self.remote.uri.clone(), false).unwrap();
+        Files::new(Disk::elsewhere(Arc::new(remote)), 0, None).unwrap()
     }
 
     fn write(&self, flags: Flags, at: u64, len: usize, with: u8) {
@@ -102,7 +116,14 @@ impl Other {
             let (taken, event) = session.step(&held, &mut out).unwrap();
             match event {
                 ServerEvent::More(need) => {
-                    stream.write_all(&out)?;
+                    if locked(&self.scene).drips {
+                        for byte in &out {
+                            stream.write_all(&[*byte])?;
+                            std::thread::sleep(Duration::from_millis(5));
+                        }
+                    } else {
+                        stream.write_all(&out)?;
+                    }
                     out.clear();
                     let had = held.len();
                     held.resize(need.max(had), 0);
@@ -137,6 +158,12 @@ impl Other {
         let with = data.first().copied().unwrap_or(0);
         scene.got.push((number, r.command, with));
         self.changed.notify_all();
+        let waits = |scene: &mut Scene| scene.holds == Some(r.command);
+        scene = self.changed.wait_while(scene, waits).unwrap();
+        if scene.fails == Some(r.command) {
+            scene.fails = None;
+            return session.error(r.cookie, NbdErrno::Io, out);
+        }
         let range = r.offset as usize..r.offset as usize + r.len as usize;
         match r.command {
             Command::Write => {
@@ -171,6 +198,12 @@ impl Other {
         for client in scene.clients.drain(..) {
             let _ = client.shutdown(Shutdown::Both);
         }
+    }
+
+    /// Sends the answers that it holds.
+    fn answer(&self) {
+        locked(&self.scene).holds = None;
+        self.changed.notify_all();
     }
 
     fn wait(&self, until: impl Fn(&Scene) -> bool) {
@@ -222,13 +255,31 @@ fn changes_that_are_never_answered_hold_up_nobody_else() {
     std::thread::scope(|scope| {
         // One after the other, they would take longer than requests wait.
         let writers: Vec<_> = (0..7).map(|i| scope.spawn(move || write(i * 4096))).collect();
-        home.other.wait(|scene| scene.count(Command::Write) == 7);
+        home.other.wait(|scene| scene.count(Command::Write) >= 7);
         home.other.die();
         assert_eq!(home.read(64 << 10), Ok(0));
         for writer in writers {
-            assert_eq!(writer.join().unwrap(), Err(Errno::IO));
+            assert_eq!(writer.join().unwrap(), Err(NO_ANSWER));
         }
     });
+}
+
+#[test]
+fn a_change_behind_one_that_is_never_answered_fails_with_it() {
+    let mut home = Home::new("remote-behind");
+    home.remote.patience = Duration::from_secs(3);
+    home.remote.silence = Duration::from_millis(500);
+    locked(&home.other.scene).swallows = Some(2);
+    let write = |with| home.remote.change(Op::Write, Flags::NONE, 0, 4096, &[with; 4096]);
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| write(2));
+        home.other.wait(|scene| scene.count(Command::Write) > 0);
+        let second = write(3);
+        assert_eq!((first.join().unwrap(), second), (Err(NO_ANSWER), Err(NO_ANSWER)));
+    });
+    assert!(locked(&home.other.scene).writes().iter().all(|write| write.1 == 2));
+    home.remote.rest();
+    write(4).unwrap();
 }
 
 /// The other server reports a page that it could not write once, to any client.
@@ -309,21 +360,16 @@ fn a_silent_server_costs_all_requests_one_attempt() {
 /// If seekless died between two of these writes, the older bytes would stay.
 #[test]
 fn no_older_bytes_are_sent_again_over_durable_ones() {
-    let home = Home::new("remote-durable");
-    home.write(Flags::NONE, 0, 4096, 1);
-    home.write(Flags::FUA, 0, 4096, 2);
+    let home = Home::new("remote-older");
+    home.write(Flags::FUA, 0, 4096, 1);
+    assert_eq!(locked(&home.remote.unflushed).bytes(), 0, "nothing is kept");
+    home.write(Flags::NONE, 0, 8192, 2);
+    home.write(Flags::FUA, 4096, 8192, 3);
+    home.write(Flags::NONE, 8192, 4096, 4);
     assert_eq!(locked(&home.other.scene).count(Command::Flush), 0);
+    // This server loses durable bytes too, so reads show the bytes that were sent again.
     home.other.die();
-    assert_eq!(home.read(0), Ok(2));
-    let again: Vec<_> = locked(&home.other.scene).writes().iter().map(|w| w.1).collect();
-    assert_eq!(again, [2]);
-    // A part of an older write cannot be left out: so it becomes durable first.
-    home.write(Flags::NONE, 0, 8192, 3);
-    home.write(Flags::FUA, 4096, 4096, 4);
-    assert_eq!(locked(&home.other.scene).count(Command::Flush), 1);
-    home.other.die();
-    home.read(0).unwrap();
-    assert!(locked(&home.other.scene).writes().is_empty());
+    assert_eq!([0, 4096, 8192].map(|at| home.read(at)), [Ok(2), Ok(0), Ok(4)]);
 }
 
 #[test]
@@ -350,4 +396,81 @@ fn a_flush_beside_one_that_nobody_asked_for_fails_with_it() {
         assert_eq!(unasked.join().unwrap(), Err(Errno::IO));
     });
     home.flush().unwrap();
+}
+
+/// The other server may have given the report about another client's bytes to this write. Its next
+/// flush ends well, and must not be reported first.
+#[test]
+fn a_durable_write_that_fails_is_reported_before_another_flush_begins() {
+    let home = Home::new("remote-order");
+    let files = home.files();
+    {
+        let mut scene = locked(&home.other.scene);
+        (scene.holds, scene.fails) = (Some(Command::Write), Some(Command::Write));
+    }
+    std::thread::scope(|scope| {
+        let write = scope.spawn(|| {
+            let failed = files.change(Target::Home, Op::Write, Flags::FUA, 0, 4096, &[1; 4096]);
+            assert!(failed.is_err());
+            assert!(files.home().is_busy(), "before the report");
+        });
+        home.other.wait(|scene| scene.count(Command::Write) == 1);
+        let is_busy = files.home().is_busy();
+        home.other.answer();
+        write.join().unwrap();
+        assert!(is_busy, "before the answer");
+    });
+    assert!(!files.home().is_busy());
+}
+
+/// The report about the discard went to the flush of another client, so the discard's own flush ends
+/// well.
+#[test]
+fn a_flush_that_fails_between_a_discard_and_its_flush_fails_both() {
+    let home = Home::new("remote-between");
+    let files = home.files();
+    {
+        let mut scene = locked(&home.other.scene);
+        (scene.holds, scene.fails) = (Some(Command::Trim), Some(Command::Flush));
+    }
+    let change =
+        |op, flags, len| files.change(Target::Home, op, flags, 0, len, &[]).map_err(Errno::from);
+    std::thread::scope(|scope| {
+        let discard = scope.spawn(|| change(Op::Discard, Flags::FUA, 4096));
+        home.other.wait(|scene| scene.count(Command::Trim) == 1);
+        let flush = change(Op::Flush, Flags::NONE, 0);
+        home.other.answer();
+        assert_eq!((flush, discard.join().unwrap()), (Err(Errno::IO), Err(Errno::IO)));
+    });
+}
+
+/// The same if a write with FUA had the report.
+#[test]
+fn a_durable_write_that_fails_between_a_discard_and_its_flush_fails_both() {
+    let home = Home::new("remote-between-write");
+    let files = home.files();
+    {
+        let mut scene = locked(&home.other.scene);
+        (scene.holds, scene.fails) = (Some(Command::Trim), Some(Command::Write));
+    }
+    let change = |op, at, buf: &[u8]| {
+        files.change(Target::Home, op, Flags::FUA, at, 4096, buf).map_err(Errno::from)
+    };
+    std::thread::scope(|scope| {
+        let discard = scope.spawn(|| change(Op::Discard, 0, &[]));
+        home.other.wait(|scene| scene.count(Command::Trim) == 1);
+        let write = change(Op::Write, 8192, &[1; 4096]);
+        home.other.answer();
+        assert_eq!((write, discard.join().unwrap()), (Err(Errno::IO), Err(Errno::IO)));
+    });
+}
+
+/// Byte by byte, the answer takes seconds.
+#[test]
+fn an_answer_has_an_end_in_time() {
+    let home = Home::new("remote-drip");
+    let (mut client, _) = dial(&home.remote.uri, None, Duration::from_secs(1)).unwrap();
+    locked(&home.other.scene).drips = true;
+    let error = client.read(0, 512).unwrap_err();
+    assert!(error.is_silence(), "{error}");
 }

@@ -1,29 +1,30 @@
-//! A socket whose handshake must end in time. A server that sends a byte now and then is never
-//! silent, also under TLS.
+//! A socket on which a handshake, or the answers to requests, must end in time. A server that sends
+//! a byte now and then is never silent, also under TLS.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// See the module.
-pub(super) struct Handshake {
+pub(super) struct Timed {
     socket: UnixStream,
-    until: Instant,
-    is_over: Arc<AtomicBool>,
+    end: End,
 }
 
-impl Handshake {
-    /// The handshake must be over, which the caller stores, before `limit` has passed. Until then,
-    /// one more read or write of the socket may wait.
-    pub(super) fn on(socket: UnixStream, limit: Duration) -> (Self, Arc<AtomicBool>) {
-        let is_over = Arc::new(AtomicBool::new(false));
-        (Self { socket, until: Instant::now() + limit, is_over: Arc::clone(&is_over) }, is_over)
+/// Until then, reads and writes may begin.
+#[derive(Clone)]
+pub(super) struct End(Arc<Mutex<Instant>>);
+
+impl End {
+    /// All must be over before `limit` has passed. Until then, one more read or write of the socket
+    /// may wait.
+    pub(super) fn set(&self, limit: Duration) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now() + limit;
     }
 
     fn check(&self) -> io::Result<()> {
-        if self.is_over.load(SeqCst) || Instant::now() < self.until {
+        if Instant::now() < *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
             Ok(())
         } else {
             Err(io::ErrorKind::TimedOut.into())
@@ -31,21 +32,29 @@ impl Handshake {
     }
 }
 
-impl Read for Handshake {
+impl Timed {
+    /// With `limit` for the handshake.
+    pub(super) fn on(socket: UnixStream, limit: Duration) -> (Self, End) {
+        let end = End(Arc::new(Mutex::new(Instant::now() + limit)));
+        (Self { socket, end: end.clone() }, end)
+    }
+}
+
+impl Read for Timed {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        self.check()?;
+        self.end.check()?;
         self.socket.read(buf)
     }
 }
 
-impl Write for Handshake {
+impl Write for Timed {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        self.check()?;
+        self.end.check()?;
         self.socket.write(buf)
     }
 
     fn write_vectored(&mut self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.check()?;
+        self.end.check()?;
         self.socket.write_vectored(bufs)
     }
 
@@ -77,7 +86,7 @@ mod tests {
                 std::thread::sleep(Duration::from_millis(1));
             }
         });
-        let (stream, _) = Handshake::on(socket, limit);
+        let (stream, _) = Timed::on(socket, limit);
         let error = match Client::begin(Box::new(stream), Options::default(), None) {
             Err(ClientError::Io(error)) => error,
             Err(other) => panic!("{other}"),
