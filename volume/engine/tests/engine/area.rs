@@ -1,5 +1,6 @@
 //! State that outlives the engine: the write buffer, crashes, damage, repair.
 
+use super::device::{Ruled, fails_after};
 use super::log::{execute_all, in_flight, log_of, record_of};
 use super::rules::{none, until, waited};
 use super::*;
@@ -655,9 +656,10 @@ fn an_area_inside_its_disk_has_a_superblock_whenever_a_resize_is_cut_short() {
     let checked = resizable(&mut area, &before).unwrap();
     options.capacity = doubled;
     for left in 0.. {
-        let mut cut = Cut { area: area.clone(), left };
+        let mut area = area.clone();
+        let mut cut = Ruled { area: &mut area, rule: fails_after(left) };
         let whole = resize_area(&mut cut, &options, &checked).is_ok();
-        let found = read_superblock(&mut cut.area, Lba(0)).unwrap().superblock;
+        let found = read_superblock(&mut area, Lba(0)).unwrap().superblock;
         assert!(found.home_capacity == capacity && !whole || found.home_capacity == doubled);
         let at = (found.uuid, found.inside, found.area_at, found.area_size);
         assert_eq!(at, (before.uuid, true, Lba(8), Sectors(4096)), "after {left} changes");
@@ -665,80 +667,6 @@ fn an_area_inside_its_disk_has_a_superblock_whenever_a_resize_is_cut_short() {
             assert!(left > 4 && found.home_capacity == doubled);
             break;
         }
-    }
-}
-
-/// A device that takes some changes more, and then fails.
-struct Cut {
-    area: MemDevice,
-    left: u32,
-}
-
-impl Cut {
-    fn change(&mut self) -> Result<(), DeviceError> {
-        self.left = self.left.checked_sub(1).ok_or_else(|| {
-            let source = std::io::Error::other("the power is off");
-            DeviceError::Io { op: "change", extent: Extent::default(), source }
-        })?;
-        Ok(())
-    }
-}
-
-impl Device for Cut {
-    fn capacity(&self) -> Sectors {
-        self.area.capacity()
-    }
-
-    fn read(&mut self, extent: Extent, buf: &mut [u8]) -> Result<(), DeviceError> {
-        self.area.read(extent, buf)
-    }
-
-    fn write(&mut self, extent: Extent, buf: &[u8]) -> Result<(), DeviceError> {
-        self.change()?;
-        self.area.write(extent, buf)
-    }
-
-    fn flush(&mut self) -> Result<(), DeviceError> {
-        self.change()
-    }
-
-    fn write_zeroes(&mut self, extent: Extent) -> Result<(), DeviceError> {
-        self.change()?;
-        self.area.write_zeroes(extent)
-    }
-}
-
-/// An area with pages that cannot be read until they are written.
-pub(super) struct Unreadable<'a> {
-    pub(super) area: &'a mut MemDevice,
-    pub(super) pages: Vec<u64>,
-}
-
-impl Device for Unreadable<'_> {
-    fn capacity(&self) -> Sectors {
-        self.area.capacity()
-    }
-
-    fn read(&mut self, extent: Extent, buf: &mut [u8]) -> Result<(), DeviceError> {
-        if self.pages.iter().any(|&page| page_extent(page, 1).overlaps(extent)) {
-            let source = std::io::Error::other("a medium error");
-            return Err(DeviceError::Io { op: "read", extent, source });
-        }
-        self.area.read(extent, buf)
-    }
-
-    fn write(&mut self, extent: Extent, buf: &[u8]) -> Result<(), DeviceError> {
-        self.pages.retain(|&page| !extent.contains(page_extent(page, 1)));
-        self.area.write(extent, buf)
-    }
-
-    fn flush(&mut self) -> Result<(), DeviceError> {
-        self.area.flush()
-    }
-
-    fn write_zeroes(&mut self, extent: Extent) -> Result<(), DeviceError> {
-        self.pages.retain(|&page| !extent.contains(page_extent(page, 1)));
-        self.area.write_zeroes(extent)
     }
 }
 

@@ -10,13 +10,22 @@ fn opened(world: &mut World, page: u64) {
     world.settle();
 }
 
-/// A client's flush with all its I/O, and a crash.
-fn flush_and_crash(world: &mut World) {
+/// After a client's flush with all its I/O, and a crash, the area takes nothing of `extent` for free.
+fn is_used_after_a_crash(world: &mut World, extent: Extent) {
     let id = world.issue(Op::Flush, Extent::default());
     while world.clients.contains_key(&id) {
         assert!(pass(world, none));
     }
     world.crash([1; 32]);
+    assert!(!world.engine.free_extents().any(|e| e.overlaps(extent)), "it was flushed");
+    is_sound(world);
+}
+
+/// Lets I/Os take effect until every request has its answer.
+fn all_answered(world: &mut World) {
+    while !world.clients.is_empty() {
+        assert!(pass(world, none));
+    }
 }
 
 /// A read of a page returns home's bytes.
@@ -42,9 +51,7 @@ fn a_page_that_is_discarded_before_it_was_told_to_be_used_is_told_so_when_it_is_
         let stained = world.engine.stained().any(|e| e.contains(home(20, 1)));
         assert_eq!(stained, op == Op::Discard, "the area takes it for stained still");
     }
-    flush_and_crash(&mut world);
-    assert!(!world.engine.free_extents().any(|e| e.overlaps(home(20, 1))), "it was flushed");
-    is_sound(&mut world);
+    is_used_after_a_crash(&mut world, home(20, 1));
 }
 
 #[test]
@@ -88,9 +95,7 @@ fn what_a_failed_flush_was_to_call_used_the_next_one_does() {
     let at = until(&mut world, none, |io| io.target == Target::Home && io.op == Op::Flush);
     fail(&mut world, at);
     assert_eq!(world.failed, 1, "the client is told");
-    flush_and_crash(&mut world);
-    assert!(!world.engine.free_extents().any(|e| e.overlaps(home(20, 1))), "it was flushed");
-    is_sound(&mut world);
+    is_used_after_a_crash(&mut world, home(20, 1));
 }
 
 #[test]
@@ -107,9 +112,7 @@ fn what_stands_behind_a_record_that_a_failed_flush_has_lost_is_found() {
     fail(&mut world, at);
     assert_eq!(world.failed, 1, "the client is told");
     assert_eq!(world.engine.failed_flushes(), 1, "and so is each other one");
-    flush_and_crash(&mut world);
-    assert!(!world.engine.free_extents().any(|e| e.overlaps(home(20, 1))), "it was flushed");
-    is_sound(&mut world);
+    is_used_after_a_crash(&mut world, home(20, 1));
 }
 
 /// The flush waits for a checkpoint. One job runs at a time, and a replica is on its way that waits
@@ -129,9 +132,7 @@ fn a_flush_behind_a_lost_record_does_not_wait_until_a_replica_may_be_written() {
     }
     let soon = world.now + 1_000_000;
     world.issue(Op::Write, home(20, 1));
-    while !world.clients.is_empty() {
-        assert!(pass(&mut world, none));
-    }
+    all_answered(&mut world);
     world.issue(Op::Flush, Extent::default());
     let at = until(&mut world, none, |io| io.target == Target::Area && io.op == Op::Flush);
     fail(&mut world, at);
@@ -173,9 +174,7 @@ fn what_could_not_be_called_clean_once_is_not_taken_for_stained_once_it_was() {
     // used.
     world.issue(Op::Write, home(20, 1));
     world.settle();
-    flush_and_crash(&mut world);
-    assert!(!world.engine.free_extents().any(|e| e.overlaps(home(20, 1))), "it was flushed");
-    is_sound(&mut world);
+    is_used_after_a_crash(&mut world, home(20, 1));
 }
 
 #[test]
@@ -190,9 +189,7 @@ fn what_is_just_called_clean_is_not_written_before_the_area_knows() {
     assert_eq!(world.engine.stained().count(), 0);
     let at = world.waiting.iter().position(&mine).unwrap_or(at);
     world.execute(at);
-    flush_and_crash(&mut world);
-    assert!(!world.engine.free_extents().any(|e| e.overlaps(home(20, 1))), "it was flushed");
-    is_sound(&mut world);
+    is_used_after_a_crash(&mut world, home(20, 1));
 }
 
 #[test]
@@ -211,9 +208,7 @@ fn what_is_written_after_it_was_cleaned_is_not_called_clean() {
     hold(&mut world, &mine);
     let at = until(&mut world, &mine, &mine);
     world.execute(at);
-    flush_and_crash(&mut world);
-    assert!(!world.engine.free_extents().any(|e| e.overlaps(home(20, 1))), "it was flushed");
-    is_sound(&mut world);
+    is_used_after_a_crash(&mut world, home(20, 1));
 }
 
 /// Makes the engine save a checkpoint, whatever is `held`.
@@ -236,12 +231,8 @@ fn a_checkpoint_leaves_open_where_a_write_waits_for_its_zeroes() {
     let edge = move |io: &Io| io.class == Class::Foreground && io.extent.overlaps(page);
     until(&mut world, edge, edge);
     checkpoint(&mut world, edge);
-    while !world.clients.is_empty() {
-        assert!(pass(&mut world, none));
-    }
-    flush_and_crash(&mut world);
-    assert!(!world.engine.free_extents().any(|e| e.overlaps(page)), "it was flushed");
-    is_sound(&mut world);
+    all_answered(&mut world);
+    is_used_after_a_crash(&mut world, page);
 }
 
 #[test]
@@ -253,12 +244,8 @@ fn a_checkpoint_leaves_open_what_the_area_is_just_told_is_open() {
         |io: &Io| io.class == Class::Foreground && io.target == Target::Area && io.op == Op::Flush;
     until(&mut world, held, held);
     checkpoint(&mut world, held);
-    while !world.clients.is_empty() {
-        assert!(pass(&mut world, none));
-    }
-    flush_and_crash(&mut world);
-    assert!(!world.engine.free_extents().any(|e| e.overlaps(home(21, 1))), "it was flushed");
-    is_sound(&mut world);
+    all_answered(&mut world);
+    is_used_after_a_crash(&mut world, home(21, 1));
 }
 
 #[test]
@@ -307,9 +294,7 @@ fn a_discard_beside_a_write_that_waits_for_its_zeroes_waits() {
     assert!(!world.waiting.iter().any(asked(home(15, 1), Op::Discard)));
     let free = |world: &World| world.engine.free_extents().any(|e| e.overlaps(home(15, 1)));
     assert!(!free(&world), "it would be free, and written by who asked before");
-    while !world.clients.is_empty() {
-        assert!(pass(&mut world, none));
-    }
+    all_answered(&mut world);
     world.home_is_complete();
     is_sound(&mut world);
 }

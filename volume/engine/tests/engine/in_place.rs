@@ -207,6 +207,11 @@ fn write_home_and_crash(world: &mut World, pages: &[u64]) {
             world.execute(in_flight(world, client));
         }
     }
+    flush_and_crash(world);
+}
+
+/// A client's flush ends as soon as it can. Then the power fails.
+fn flush_and_crash(world: &mut World) {
     world.issue(Op::Flush, Extent::default());
     while !world.clients.is_empty() {
         assert!(!world.waiting.is_empty(), "the flush waits for nothing");
@@ -251,13 +256,7 @@ fn a_page_that_leaves_the_log_for_the_plan_does_not_come_back() {
         while world.completed == asked {
             world.execute(0);
         }
-        world.issue(Op::Flush, Extent::default());
-        while !world.clients.is_empty() {
-            assert!(!world.waiting.is_empty(), "the flush waits for nothing");
-            let asked = world.waiting.iter().position(|io| !io.class.is_background());
-            world.execute(asked.unwrap_or(0));
-        }
-        world.crash([1; 32]);
+        flush_and_crash(&mut world);
         world.read_all();
         if all {
             break;

@@ -1,6 +1,9 @@
 //! The log after a crash: what its headers prove, where it ends, and unreadable pages.
 
-use super::area::{Unreadable, in_use, spoil, writeback};
+use std::cell::Cell;
+
+use super::area::{in_use, spoil, writeback};
+use super::device::{Ruled, unreadable};
 use super::rules::fail;
 use super::*;
 use seekless_engine::format::read_superblock;
@@ -185,32 +188,6 @@ fn two_records_that_the_area_refuses_go_home_one_after_the_other() {
     world.read_all();
 }
 
-/// An area whose reads are counted, in pages.
-struct Counted(MemDevice, u64);
-
-impl Device for Counted {
-    fn capacity(&self) -> Sectors {
-        self.0.capacity()
-    }
-
-    fn read(&mut self, extent: Extent, buf: &mut [u8]) -> Result<(), DeviceError> {
-        self.1 += extent.len.0 / 8;
-        self.0.read(extent, buf)
-    }
-
-    fn write(&mut self, extent: Extent, buf: &[u8]) -> Result<(), DeviceError> {
-        self.0.write(extent, buf)
-    }
-
-    fn flush(&mut self) -> Result<(), DeviceError> {
-        self.0.flush()
-    }
-
-    fn write_zeroes(&mut self, extent: Extent) -> Result<(), DeviceError> {
-        self.0.write_zeroes(extent)
-    }
-}
-
 /// A record names the position before which recovery need not look. Destaged data may be lost until
 /// home is flushed, and the record is written meanwhile.
 #[test]
@@ -284,7 +261,7 @@ fn a_copy_on_its_way_is_not_used_once_its_home_is_being_written() {
 #[test]
 fn an_attach_looks_behind_the_log_as_far_as_a_crash_can_have_lost_writes() {
     let (capacity, pages) = (Sectors(8 << 21), 256);
-    let mut area = Counted(MemDevice::new(capacity), 0);
+    let mut area = MemDevice::new(capacity);
     let options = FormatOptions {
         uuid: [7; 16],
         capacity,
@@ -298,10 +275,14 @@ fn an_attach_looks_behind_the_log_as_far_as_a_crash_can_have_lost_writes() {
     };
     let geometry = format_area(&mut area, &options).unwrap();
     assert!(geometry.log_segments() > 6000, "{geometry:?}");
-    area.1 = 0;
-    examine(&mut area).unwrap();
+    let mut read = 0;
+    let rule = |op: Op, extent: Extent| -> Result<(), DeviceError> {
+        read += if op == Op::Read { extent.len.0 / 8 } else { 0 };
+        Ok(())
+    };
+    examine(&mut Ruled { area: &mut area, rule }).unwrap();
     let lost = (256 << 20 >> 12) / u64::from(pages);
-    assert!(area.1 < lost + 6 * u64::from(pages), "{} pages", area.1);
+    assert!(read < lost + 6 * u64::from(pages), "{read} pages");
     // A record that knows of a missing one.
     for (silent, known) in [(lost, true), (lost + 1, false)] {
         let position = Position { segment: geometry.read_segments() + 1 + silent as u32, page: 0 };
@@ -383,7 +364,7 @@ fn a_log_that_cannot_be_read_is_refused_and_mended() {
     // The header in the middle: later headers know of it.
     let mut w = world();
     let pages = vec![record_of(&mut w, 9)];
-    let mut area = Unreadable { area: &mut w.area, pages };
+    let mut area = Ruled { area: &mut w.area, rule: unreadable(pages) };
     let refused = examine(&mut area).unwrap_err();
     assert!(matches!(refused, AttachError::BrokenLog { .. }), "{refused}");
     assert!(matches!(repair(&mut area, false).unwrap(), Repair::WouldLose(_)));
@@ -393,7 +374,7 @@ fn a_log_that_cannot_be_read_is_refused_and_mended() {
     // The data of one record: a read of it fails, the rest is served.
     let mut w = world();
     let pages = vec![record_of(&mut w, 9) + 1];
-    let mut area = Unreadable { area: &mut w.area, pages };
+    let mut area = Ruled { area: &mut w.area, rule: unreadable(pages) };
     let lost: Vec<bool> = examine(&mut area)
         .unwrap()
         .check(&mut area, true, &mut |_| ())
@@ -410,7 +391,7 @@ fn a_log_that_cannot_be_read_is_refused_and_mended() {
     let (at, last) = log_of(&mut w).pop().unwrap();
     let next = at + 1 + last.content.len() as u64;
     let before = w.area.clone();
-    let mut area = Unreadable { area: &mut w.area, pages: vec![next] };
+    let mut area = Ruled { area: &mut w.area, rule: unreadable(vec![next]) };
     let refused = examine(&mut area).unwrap_err();
     assert!(matches!(refused, AttachError::Unreadable { page, .. } if page == next), "{refused}");
     let Repair::WouldLose(report) = repair(&mut area, false).unwrap() else { panic!("it may be") };
@@ -425,7 +406,7 @@ fn a_log_that_cannot_be_read_is_refused_and_mended() {
     w.read_all();
     // The checkpoint, too: the map is rebuilt.
     let mut w = in_use(true);
-    let mut area = Unreadable { area: &mut w.area, pages: vec![2, 3, 4, 5] };
+    let mut area = Ruled { area: &mut w.area, rule: unreadable(vec![2, 3, 4, 5]) };
     let refused = examine(&mut area).unwrap_err();
     assert!(matches!(refused, AttachError::Unreadable { .. }), "{refused}");
     let Repair::Done(report) = repair(&mut area, false).unwrap() else { panic!("nothing is lost") };
@@ -512,47 +493,24 @@ fn an_attach_says_what_is_not_complete() {
     assert_eq!((report.incomplete, engine.dirty()), (1, Sectors(8)));
 }
 
-/// A device that may not be written before it was flushed.
-struct Unflushed<'a> {
-    area: &'a mut MemDevice,
-    flushed: bool,
-}
-
-impl Device for Unflushed<'_> {
-    fn capacity(&self) -> Sectors {
-        self.area.capacity()
-    }
-
-    fn read(&mut self, extent: Extent, buf: &mut [u8]) -> Result<(), DeviceError> {
-        self.area.read(extent, buf)
-    }
-
-    fn write(&mut self, extent: Extent, buf: &[u8]) -> Result<(), DeviceError> {
-        assert!(self.flushed, "{extent} is written");
-        self.area.write(extent, buf)
-    }
-
-    fn flush(&mut self) -> Result<(), DeviceError> {
-        self.flushed = true;
-        self.area.flush()
-    }
-
-    fn write_zeroes(&mut self, extent: Extent) -> Result<(), DeviceError> {
-        self.area.write_zeroes(extent)
-    }
-}
-
 /// A server that died may have left the newest superblock in a cache. The one before it names the
 /// checkpoint that an attach overwrites.
 #[test]
 fn an_attach_makes_durable_what_an_earlier_server_wrote() {
     let mut world = in_use(false);
     let config = *world.engine.config();
-    let mut area = Unflushed { area: &mut world.area, flushed: false };
+    // The area may not be written before it was flushed.
+    let flushed = Cell::new(false);
+    let rule = |op: Op, extent: Extent| -> Result<(), DeviceError> {
+        flushed.set(flushed.get() || op == Op::Flush);
+        assert!(op != Op::Write || flushed.get(), "{extent} is written");
+        Ok(())
+    };
+    let mut area = Ruled { area: &mut world.area, rule };
     attach(&mut area, config, &kept([1; 32])).unwrap();
     let [.., last] = read_superblock(&mut area, Lba(0)).unwrap().superblock.places();
     area.area.write(page_extent(last, 1), &[0; 4096]).unwrap();
-    area.flushed = false;
+    flushed.set(false);
     let Repair::Done(report) = repair(&mut area, false).unwrap() else { panic!("not a loss") };
     assert!(!report.mended.is_empty(), "it wrote nothing");
 }

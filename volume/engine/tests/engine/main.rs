@@ -24,6 +24,7 @@ use seekless_learn::{Copy, Plan};
 
 mod area;
 mod batches;
+mod device;
 mod discarded;
 mod home_flushes;
 mod in_place;
@@ -464,6 +465,37 @@ enum Step {
     },
 }
 
+fn flags(fua: bool) -> Flags {
+    if fua { Flags::FUA } else { Flags::NONE }
+}
+
+impl World {
+    fn take(&mut self, step: Step) {
+        match step {
+            Step::Issue(op, at, len, fua) => {
+                let len = if op == Op::Flush { 0 } else { len };
+                self.issue_with(op, Extent::new(at, len), flags(fua));
+            }
+            Step::Page(at, n, fua) => {
+                self.issue_with(Op::Write, home(at, n.min(64 - at)), flags(fua));
+            }
+            Step::Execute(which) => self.execute(which),
+            Step::Install(pieces) => self.handle(Input::Install(plan_of(&pieces))),
+            Step::Mode(mode) => self.handle(Input::Command(Command::SetMode(mode))),
+            Step::Bypass(on) => self.handle(Input::Bypass(on)),
+            Step::Drain => self.handle(Input::Command(Command::Drain)),
+            Step::Tick => {
+                self.now += 300_000_000;
+                self.handle(Input::Tick);
+            }
+            Step::Fail { area_reads, background } => {
+                self.fail_area_reads = area_reads;
+                self.fail_background = background;
+            }
+        }
+    }
+}
+
 fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         6 => Just(Op::Read),
@@ -510,30 +542,7 @@ proptest! {
         let mut world = World::new(options);
         world.home_nanos = home_nanos;
         for step in steps {
-            match step {
-                Step::Issue(op, at, len, fua) => {
-                    let len = if op == Op::Flush { 0 } else { len };
-                    let flags = if fua { Flags::FUA } else { Flags::NONE };
-                    world.issue_with(op, Extent::new(at, len), flags);
-                }
-                Step::Page(at, n, fua) => {
-                    let flags = if fua { Flags::FUA } else { Flags::NONE };
-                    world.issue_with(Op::Write, home(at, n.min(64 - at)), flags);
-                }
-                Step::Execute(which) => world.execute(which),
-                Step::Install(pieces) => world.handle(Input::Install(plan_of(&pieces))),
-                Step::Mode(mode) => world.handle(Input::Command(Command::SetMode(mode))),
-                Step::Bypass(on) => world.handle(Input::Bypass(on)),
-                Step::Drain => world.handle(Input::Command(Command::Drain)),
-                Step::Tick => {
-                    world.now += 300_000_000;
-                    world.handle(Input::Tick);
-                }
-                Step::Fail { area_reads, background } => {
-                    world.fail_area_reads = area_reads;
-                    world.fail_background = background;
-                }
-            }
+            world.take(step);
         }
         world.fail_area_reads = false;
         world.fail_background = false;

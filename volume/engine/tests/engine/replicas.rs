@@ -54,29 +54,10 @@ proptest! {
     ) {
         let mut world = World::new(Config { mode, degree, gather, ..fs2(cache) });
         world.issue(Op::Discard, home(free.0, free.1.min(64 - free.0)));
-        let flags = |fua| if fua { Flags::FUA } else { Flags::NONE };
         for step in steps {
             match step {
-                More::Usual(Step::Issue(op, at, len, fua)) => {
-                    let len = if op == Op::Flush { 0 } else { len };
-                    world.issue_with(op, Extent::new(at, len), flags(fua));
-                }
-                More::Usual(Step::Page(at, n, fua)) => {
-                    world.issue_with(Op::Write, home(at, n.min(64 - at)), flags(fua));
-                }
-                More::Usual(Step::Execute(which)) => world.execute(which),
                 More::Usual(Step::Install(_)) => {}
-                More::Usual(Step::Mode(mode)) => world.handle(Input::Command(Command::SetMode(mode))),
-                More::Usual(Step::Bypass(on)) => world.handle(Input::Bypass(on)),
-                More::Usual(Step::Drain) => world.handle(Input::Command(Command::Drain)),
-                More::Usual(Step::Tick) => {
-                    world.now += 300_000_000;
-                    world.handle(Input::Tick);
-                }
-                More::Usual(Step::Fail { area_reads, background }) => {
-                    world.fail_area_reads = area_reads;
-                    world.fail_background = background;
-                }
+                More::Usual(step) => world.take(step),
                 More::Discard(at, n, fua) => {
                     world.issue_with(Op::Discard, home(at, n.min(64 - at)), flags(fua));
                 }

@@ -5,6 +5,7 @@ use seekless_engine::format::{Run, RunKind, read_superblock};
 use seekless_engine::{Finding, RepairReport, repair_outdated, resizable, resize_area};
 
 use super::area::{in_use, spoil};
+use super::device::{Ruled, fails_after};
 use super::log::record_of;
 use super::replicas::{fs2, replicated, stands};
 use super::rules::{ask, discarded, none, pass};
@@ -299,48 +300,6 @@ fn an_area_with_replicas_is_divided_for_a_smaller_size_once_they_are_gone() {
     replicates_again(&mut world);
 }
 
-/// An area that takes a number of writes and flushes, and fails all later ones.
-struct Failing<'a> {
-    area: &'a mut MemDevice,
-    left: u32,
-}
-
-impl Failing<'_> {
-    fn spend(&mut self) -> Result<(), DeviceError> {
-        let left = self.left.checked_sub(1).ok_or_else(|| {
-            let source = std::io::Error::other("the device failed");
-            DeviceError::Io { op: "writing", extent: Extent::default(), source }
-        })?;
-        self.left = left;
-        Ok(())
-    }
-}
-
-impl Device for Failing<'_> {
-    fn capacity(&self) -> Sectors {
-        self.area.capacity()
-    }
-
-    fn read(&mut self, extent: Extent, buf: &mut [u8]) -> Result<(), DeviceError> {
-        self.area.read(extent, buf)
-    }
-
-    fn write(&mut self, extent: Extent, buf: &[u8]) -> Result<(), DeviceError> {
-        self.spend()?;
-        self.area.write(extent, buf)
-    }
-
-    fn flush(&mut self) -> Result<(), DeviceError> {
-        self.spend()?;
-        self.area.flush()
-    }
-
-    fn write_zeroes(&mut self, extent: Extent) -> Result<(), DeviceError> {
-        self.spend()?;
-        self.area.write_zeroes(extent)
-    }
-}
-
 /// The next repair does not name them: they are gone from the map.
 #[test]
 fn a_repair_that_stops_at_any_write_names_what_it_gave_up() {
@@ -350,7 +309,8 @@ fn a_repair_that_stops_at_any_write_names_what_it_gave_up() {
     let mut silent = 0;
     for left in 0.. {
         let mut area = world.area.clone();
-        let ended = repair(&mut Failing { area: &mut area, left }, true).unwrap();
+        let mut failing = Ruled { area: &mut area, rule: fails_after(left) };
+        let ended = repair(&mut failing, true).unwrap();
         let (report, stopped) = match ended {
             Repair::Done(report) => (report, false),
             Repair::Stopped(report, _) => (report, true),
