@@ -15,8 +15,7 @@ pub(super) fn writeback() -> Config {
 fn writes_are_absorbed_in_one_sequential_write_and_survive_without_a_detach() {
     let mut world = World::new(writeback());
     // Writes of an earlier process may not be on stable storage yet.
-    world.issue(Op::Flush, Extent::default());
-    world.settle();
+    world.issue_settled(Op::Flush, Extent::default());
     world.issue(Op::Write, home(3, 2));
     let io = world.waiting[0];
     assert_eq!((io.target, io.op, io.extent.len), (Target::Area, Op::Write, Sectors(3 * 8)));
@@ -38,8 +37,7 @@ fn writes_are_absorbed_in_one_sequential_write_and_survive_without_a_detach() {
 #[test]
 fn a_write_waits_for_memory_of_the_log_and_one_that_needs_more_goes_home() {
     let mut world = World::new(Config { records: 2, write_buffer_percent: 90, ..writeback() });
-    world.issue(Op::Flush, Extent::default());
-    world.settle();
+    world.issue_settled(Op::Flush, Extent::default());
     for page in [0, 10, 20, 30] {
         world.issue(Op::Write, home(page, 3));
     }
@@ -52,8 +50,7 @@ fn a_write_waits_for_memory_of_the_log_and_one_that_needs_more_goes_home() {
     assert!(world.waiting.iter().any(|io| io.target == Target::Home && io.extent.len.0 == 15 * 8));
     world.settle();
     assert_eq!(absorbed(&world), 4);
-    world.issue(Op::Flush, Extent::default());
-    world.settle();
+    world.issue_settled(Op::Flush, Extent::default());
     world.crash([0; 32]);
     world.read_all();
 }
@@ -62,10 +59,8 @@ fn a_write_waits_for_memory_of_the_log_and_one_that_needs_more_goes_home() {
 fn bypassed_copies_are_passed_by_unless_they_are_the_only_ones() {
     let mut world = World::new(writeback());
     let plan = plan_of(&[(25, 2, 0), (5, 1, 0)]);
-    world.handle(Input::Install(plan.clone()));
-    world.settle();
-    world.issue(Op::Write, home(40, 2));
-    world.settle();
+    world.handle_settled(Input::Install(plan.clone()));
+    world.issue_settled(Op::Write, home(40, 2));
     for (on, clean) in [(true, Target::Home), (false, Target::Area)] {
         world.handle(Input::Bypass(on));
         for (page, target) in [(25, clean), (40, Target::Area)] {
@@ -80,8 +75,7 @@ fn bypassed_copies_are_passed_by_unless_they_are_the_only_ones() {
 #[test]
 fn an_overwrite_of_a_part_waits_only_for_its_page_to_come_home() {
     let mut world = World::new(writeback());
-    world.issue(Op::Write, home(3, 2));
-    world.settle();
+    world.issue_settled(Op::Write, home(3, 2));
     world.issue(Op::Write, Extent::new(GRID + 3 * 8, 2));
     assert!(world.waiting.iter().all(|io| io.class == Class::Background), "destaged first");
     world.issue(Op::Write, home(50, 1));
@@ -89,8 +83,7 @@ fn an_overwrite_of_a_part_waits_only_for_its_page_to_come_home() {
     world.settle();
     assert_eq!(world.engine.dirty(), Sectors(16), "pages 4 and 50");
     world.read_all();
-    world.issue(Op::Flush, Extent::default());
-    world.settle();
+    world.issue_settled(Op::Flush, Extent::default());
     world.crash([0; 32]);
     world.read_all();
 }
@@ -111,20 +104,16 @@ fn a_plan_that_was_being_carried_out_is_carried_on_after_a_restart() {
     }
     world.crash([0; 32]);
     assert_eq!(world.engine.plan().sectors(), Sectors(160));
-    world.handle(Input::Tick);
-    world.settle();
+    world.handle_settled(Input::Tick);
     assert_eq!(world.engine.copied(), Sectors(160), "all of it is in place");
     let moved = world.engine.stats().moved_bytes;
-    world.handle(Input::Install(world.engine.plan()));
-    world.settle();
+    world.handle_settled(Input::Install(world.engine.plan()));
     assert_eq!(world.engine.stats().moved_bytes, moved, "its own plan is no change");
     assert!(world.engine.stats().moved_bytes < 20 * 4096, "and what was is not moved again");
     // A forgotten plan is not continued.
-    world.handle(Input::Install(Plan::default()));
-    world.settle();
+    world.handle_settled(Input::Install(Plan::default()));
     world.crash([0; 32]);
-    world.handle(Input::Tick);
-    world.settle();
+    world.handle_settled(Input::Tick);
     assert_eq!((world.engine.copied(), world.engine.stats().moved_bytes), (Sectors(0), 0));
 }
 
@@ -135,20 +124,17 @@ fn damage_is_noticed_and_never_served() {
     };
     // A clean copy: home is read.
     let mut world = World::new(config(0));
-    world.handle(Input::Install(plan_of(&[(3, 2, 0)])));
-    world.settle();
+    world.handle_settled(Input::Install(plan_of(&[(3, 2, 0)])));
     damage(&mut world, 1);
     world.read_all();
     assert_eq!((world.engine.stats().damaged, world.engine.copied()), (1, Sectors(8)));
     // The only copy: an error, and the rest is served.
     let mut world = World::new(writeback());
-    world.issue(Op::Write, home(3, 2));
-    world.settle();
+    world.issue_settled(Op::Write, home(3, 2));
     // A superblock stands before the log.
     damage(&mut world, 1 + 4 * 8 + 1);
     world.failed_at = NEVER / 2;
-    world.issue(Op::Read, home(4, 1));
-    world.settle();
+    world.issue_settled(Op::Read, home(4, 1));
     world.clients.clear();
     let id = RequestId(9999);
     world.clients.insert(
@@ -180,12 +166,10 @@ fn damage_is_noticed_and_never_served() {
 #[test]
 fn a_damaged_copy_is_not_moved() {
     let mut world = World::new(config(0));
-    world.handle(Input::Install(plan_of(&[(0, 4, 0), (10, 4, 0)])));
-    world.settle();
+    world.handle_settled(Input::Install(plan_of(&[(0, 4, 0), (10, 4, 0)])));
     // Page 10, behind the first segment's map and four pages.
     spoil(&mut world, 8 + 1 + 4);
-    world.handle(Input::Install(plan_of(&[(10, 4, 0), (0, 4, 0)])));
-    world.settle();
+    world.handle_settled(Input::Install(plan_of(&[(10, 4, 0), (0, 4, 0)])));
     assert_eq!(world.engine.stats().damaged, 1);
     world.read_all();
 }
@@ -195,8 +179,7 @@ fn a_damaged_copy_is_not_moved() {
 #[test]
 fn a_damaged_page_does_not_come_home() {
     let mut world = World::new(writeback());
-    world.issue(Op::Write, home(3, 2));
-    world.settle();
+    world.issue_settled(Op::Write, home(3, 2));
     let record = record_of(&mut world, 3);
     spoil(&mut world, record + 1);
     let stands = |world: &mut World, page: u64| {
@@ -218,8 +201,7 @@ fn a_damaged_page_does_not_come_home() {
 #[test]
 fn nobody_waits_for_a_log_that_a_damaged_page_keeps_full() {
     let mut world = World::new(writeback());
-    world.issue(Op::Write, home(3, 1));
-    world.settle();
+    world.issue_settled(Op::Write, home(3, 1));
     let record = record_of(&mut world, 3);
     spoil(&mut world, record + 1);
     let pages = 10..50;
@@ -275,8 +257,7 @@ fn what_was_absorbed_after_a_copy_was_made_outlasts_a_crash() {
 #[test]
 fn copies_in_doubt_are_not_served_until_home_proves_them() {
     let mut world = World::new(config(0));
-    world.handle(Input::Install(plan_of(&[(3, 4, 0)])));
-    world.settle();
+    world.handle_settled(Input::Install(plan_of(&[(3, 4, 0)])));
     // Not detached; and somebody else wrote page 4 meanwhile.
     let mut sector = [0; SECTOR];
     fill(&mut sector, 4711);
@@ -288,8 +269,7 @@ fn copies_in_doubt_are_not_served_until_home_proves_them() {
     world.issue(Op::Read, home(3, 1));
     assert_eq!(world.waiting[0].target, Target::Home);
     world.settle();
-    world.handle(Input::Tick);
-    world.settle();
+    world.handle_settled(Input::Tick);
     assert_eq!((world.engine.copied(), world.engine.in_doubt()), (Sectors(24), Sectors(0)));
     assert_eq!(world.engine.stats().proven, 3);
     // Trusted at once only after a detach in order, if nobody wrote home since.
@@ -305,16 +285,13 @@ fn copies_in_doubt_are_not_served_until_home_proves_them() {
 pub(super) fn in_use(copies: bool) -> World {
     let mut world = World::new(writeback());
     if copies {
-        world.handle(Input::Install(plan_of(&[(30, 4, 0)])));
-        world.settle();
+        world.handle_settled(Input::Install(plan_of(&[(30, 4, 0)])));
     }
     for page in [3, 9, 4] {
         for (op, extent) in [(Op::Write, home(page, 1)), (Op::Flush, Extent::default())] {
             world.issue(op, extent);
             // No time passes: an idle volume writes home.
-            while !world.waiting.is_empty() {
-                world.execute(0);
-            }
+            execute_all(&mut world);
         }
     }
     world
@@ -407,8 +384,7 @@ fn check_finds_what_is_damaged_and_repair_gives_it_up() {
 fn an_area_that_nobody_formatted_works_like_one_that_was() {
     let mut world = World::new(config(0));
     world.engine = Engine::new(config(0));
-    world.handle(Input::Install(plan_of(&[(3, 4, 0)])));
-    world.settle();
+    world.handle_settled(Input::Install(plan_of(&[(3, 4, 0)])));
     assert_eq!(world.engine.copied(), Sectors(32));
     // The repaired area is like any other.
     world.crash([0; 32]);
@@ -453,8 +429,7 @@ fn what_a_log_cannot_take_goes_home() {
         world.failed_at = NEVER / 2;
         world.settle();
         world.failed_at = 0;
-        world.issue(Op::Flush, Extent::default());
-        world.settle();
+        world.issue_settled(Op::Flush, Extent::default());
         world.crash([0; 32]);
         world.read_all();
     }
@@ -489,8 +464,7 @@ fn what_neither_device_takes_fails_its_writer_and_nothing_else() {
 fn writes_gather_in_ram_until_somebody_needs_them() {
     let gather = Duration::from_millis(1_000);
     let mut world = World::new(Config { gather, ..writeback() });
-    world.issue(Op::Flush, Extent::default());
-    world.settle();
+    world.issue_settled(Op::Flush, Extent::default());
     let pages =
         |world: &World| world.waiting.iter().map(|io| io.extent.len.0 / 8).collect::<Vec<_>>();
     for page in [3, 40, 3, 20, 3] {
@@ -550,13 +524,11 @@ fn what_neither_device_takes_after_its_client_was_told_is_told_at_every_flush() 
         assert_eq!(world.failed, failed, "no flush says that all is well");
     }
     // Nor when both devices work again, and no flush needs the area.
-    world.handle(Input::Command(Command::SetMode(Mode::WriteThrough)));
-    world.settle();
+    world.handle_settled(Input::Command(Command::SetMode(Mode::WriteThrough)));
     assert!(
         world.engine.is_drained() && world.engine.trouble() == Some(seekless_engine::Trouble::Lost)
     );
-    world.issue(Op::Flush, Extent::default());
-    world.settle();
+    world.issue_settled(Op::Flush, Extent::default());
     assert_eq!(world.failed, 3);
 }
 
@@ -564,8 +536,7 @@ fn what_neither_device_takes_after_its_client_was_told_is_told_at_every_flush() 
 fn with_a_write_behind_two_records() -> (World, u64) {
     let gather = Duration::from_millis(1_000);
     let mut world = World::new(Config { mode: Mode::WriteBack, gather, ..config(8) });
-    world.issue(Op::Flush, Extent::default());
-    world.settle();
+    world.issue_settled(Op::Flush, Extent::default());
     for page in [20, 30] {
         world.issue_with(Op::Write, home(page, 1), Flags::FUA);
     }
@@ -586,8 +557,7 @@ fn a_write_that_ends_late_does_not_bring_its_bytes_back() {
     world.settle();
     world.issue(Op::Read, home(3, 1));
     assert!(world.clients.is_empty(), "it is in RAM");
-    world.issue(Op::Flush, Extent::default());
-    world.settle();
+    world.issue_settled(Op::Flush, Extent::default());
     world.crash([0; 32]);
     world.read_all();
 }
@@ -679,9 +649,7 @@ fn a_write_over_a_dirty_page_waits_for_no_budget_of_a_move() {
     let mut world = World::new(slow);
     world.issue(Op::Write, home(60, 1));
     until(&mut world, none, |io| io.target == Target::Area && io.op == Op::Write);
-    while !world.waiting.is_empty() {
-        world.execute(0);
-    }
+    execute_all(&mut world);
     world.handle(Input::Install(plan_of(&[(0, 8, 0), (20, 8, 0), (40, 8, 0)])));
     until(&mut world, none, |io| io.class == Class::Background && io.op == Op::Read);
     world.issue(Op::Write, Extent::new(GRID + 60 * 8, 1));

@@ -2,7 +2,7 @@
 
 use super::area::writeback;
 use super::log::{execute_all, in_flight};
-use super::rules::{fail, none, pass, until};
+use super::rules::{fail, fail_first, none, pass, until};
 use super::*;
 
 fn flushes_area(io: &Io) -> bool {
@@ -55,10 +55,8 @@ fn after_a_checkpoint_that_failed_a_flush_does_not_wait_for_all_pages_on_their_w
     let mut world = with_pages_apart(64);
     world.handle(Input::Command(Command::Drain));
     world.issue(Op::Flush, Extent::default());
-    let at = until(&mut world, none, flushes_area);
-    fail(&mut world, at);
-    let at = until(&mut world, none, |io| (io.target, io.op) == (Target::Home, Op::Flush));
-    fail(&mut world, at);
+    fail_first(&mut world, none, flushes_area);
+    fail_first(&mut world, none, |io| (io.target, io.op) == (Target::Home, Op::Flush));
     let next = world.issue(Op::Flush, Extent::default());
     while world.clients.contains_key(&next) {
         // A write home is slow.

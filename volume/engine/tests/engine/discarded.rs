@@ -1,16 +1,18 @@
 //! Rules of discarded pages: what the area learns of them, and when.
 
 use super::replicas::{fs2, replicated};
-use super::rules::{ask, asked, at, discarded, fail, hold, is_sound, none, pass, until, waited};
+use super::rules::{
+    ask, asked, at, discarded, execute_first, fail, fail_first, hold, is_sound, none, pass, until,
+    waited,
+};
 use super::*;
 
 /// Opens the region of these pages.
 fn opened(world: &mut World, page: u64) {
-    world.issue(Op::Write, home(page, 1));
-    world.settle();
+    world.issue_settled(Op::Write, home(page, 1));
 }
 
-/// After a client's flush with all its I/O, and a crash, the area takes nothing of `extent` for free.
+/// After a client's flush with all its I/O, and a crash, nothing of `extent` is taken for free.
 fn is_used_after_a_crash(world: &mut World, extent: Extent) {
     let id = world.issue(Op::Flush, Extent::default());
     while world.clients.contains_key(&id) {
@@ -63,8 +65,7 @@ fn what_is_discarded_beside_a_write_is_as_the_device_has_it() {
     // It takes effect first, and its end is reported last.
     let io = world.waiting.swap_remove(discard);
     world.home.write_zeroes(io.extent).unwrap();
-    let write = until(&mut world, none, asked(home(5, 1), Op::Write));
-    world.execute(write);
+    execute_first(&mut world, none, asked(home(5, 1), Op::Write));
     world.handle(Input::Done { io: io.id, result: Ok(()) });
     assert!(world.clients.is_empty());
     assert_eq!(world.engine.free(), Sectors(0), "the device alone knows which came last");
@@ -75,11 +76,9 @@ fn what_is_discarded_beside_a_write_is_as_the_device_has_it() {
 fn a_write_that_fails_in_a_replicas_place_leaves_zeroes_to_be_read() {
     let mut world = replicated();
     world.issue(Op::Write, home(20, 1));
-    let at = until(&mut world, none, asked(home(20, 1), Op::Write));
-    fail(&mut world, at);
+    fail_first(&mut world, none, asked(home(20, 1), Op::Write));
     // Home has the replica's bytes there.
-    world.issue(Op::Read, home(20, 1));
-    world.settle();
+    world.issue_settled(Op::Read, home(20, 1));
     assert!(world.engine.free_extents().any(|e| e.contains(home(20, 1))));
     assert!(world.engine.stained().any(|e| e.contains(home(20, 1))));
     is_sound(&mut world);
@@ -89,11 +88,9 @@ fn a_write_that_fails_in_a_replicas_place_leaves_zeroes_to_be_read() {
 fn what_a_failed_flush_was_to_call_used_the_next_one_does() {
     let mut world = replicated();
     world.issue(Op::Write, home(20, 1));
-    let at = until(&mut world, none, asked(home(20, 1), Op::Write));
-    world.execute(at);
+    execute_first(&mut world, none, asked(home(20, 1), Op::Write));
     world.issue(Op::Flush, Extent::default());
-    let at = until(&mut world, none, |io| io.target == Target::Home && io.op == Op::Flush);
-    fail(&mut world, at);
+    fail_first(&mut world, none, |io| io.target == Target::Home && io.op == Op::Flush);
     assert_eq!(world.failed, 1, "the client is told");
     is_used_after_a_crash(&mut world, home(20, 1));
 }
@@ -102,8 +99,7 @@ fn what_a_failed_flush_was_to_call_used_the_next_one_does() {
 fn what_stands_behind_a_record_that_a_failed_flush_has_lost_is_found() {
     let mut world = replicated();
     world.issue(Op::Write, home(20, 1));
-    let at = until(&mut world, none, asked(home(20, 1), Op::Write));
-    world.execute(at);
+    execute_first(&mut world, none, asked(home(20, 1), Op::Write));
     let before = world.area.clone();
     world.issue(Op::Flush, Extent::default());
     let at = until(&mut world, none, |io| io.target == Target::Area && io.op == Op::Flush);
@@ -134,8 +130,7 @@ fn a_flush_behind_a_lost_record_does_not_wait_until_a_replica_may_be_written() {
     world.issue(Op::Write, home(20, 1));
     all_answered(&mut world);
     world.issue(Op::Flush, Extent::default());
-    let at = until(&mut world, none, |io| io.target == Target::Area && io.op == Op::Flush);
-    fail(&mut world, at);
+    fail_first(&mut world, none, |io| io.target == Target::Area && io.op == Op::Flush);
     assert_eq!(world.failed, 1, "the client is told");
     assert!(world.now < soon, "the replica's turn has come");
     let (begun, next) = (world.now, world.issue(Op::Flush, Extent::default()));
@@ -166,14 +161,12 @@ fn telling(io: &Io) -> bool {
 #[test]
 fn what_could_not_be_called_clean_once_is_not_taken_for_stained_once_it_was() {
     let mut world = called_clean();
-    let at = until(&mut world, none, telling);
-    fail(&mut world, at);
+    fail_first(&mut world, none, telling);
     world.settle();
     assert_eq!(world.engine.stained().count(), 0);
     // Its region is opened, as for any page that never held a replica: no record calls this page
     // used.
-    world.issue(Op::Write, home(20, 1));
-    world.settle();
+    world.issue_settled(Op::Write, home(20, 1));
     is_used_after_a_crash(&mut world, home(20, 1));
 }
 
@@ -206,8 +199,7 @@ fn what_is_written_after_it_was_cleaned_is_not_called_clean() {
     until(&mut world, none, &mine);
     // All news during this write.
     hold(&mut world, &mine);
-    let at = until(&mut world, &mine, &mine);
-    world.execute(at);
+    execute_first(&mut world, &mine, &mine);
     is_used_after_a_crash(&mut world, home(20, 1));
 }
 
@@ -252,8 +244,7 @@ fn a_checkpoint_leaves_open_what_the_area_is_just_told_is_open() {
 fn zeroes_that_waited_for_their_turn_do_not_go_over_a_client() {
     let pause = Duration::from_millis(50);
     let mut world = World::new(Config { background_pause: pause, ..fs2(0) });
-    world.issue(Op::Discard, home(10, 40));
-    world.settle();
+    world.issue_settled(Op::Discard, home(10, 40));
     ask(&mut world, 20, &[(0, 1), (2, 1), (4, 1)]);
     world.settle();
     // A client has just sent a request: the jobs begin, and wait.
@@ -278,12 +269,10 @@ fn zeroes_that_waited_for_their_turn_do_not_go_over_a_client() {
 fn a_discard_beside_a_write_that_waits_for_its_zeroes_waits() {
     let mut world = discarded(fs2(0));
     // Of two regions: 15 is data, 16 free and its region open.
-    world.issue(Op::Write, home(10, 6));
-    world.settle();
+    world.issue_settled(Op::Write, home(10, 6));
     opened(&mut world, 17);
     checkpoint(&mut world, none);
-    world.handle(Input::Command(Command::Drain));
-    world.settle();
+    world.handle_settled(Input::Command(Command::Drain));
     opened(&mut world, 18);
     let write = Extent::span(home(15, 1).start.0, home(16, 1).start.0 + 3);
     world.issue(Op::Write, write);
@@ -343,14 +332,12 @@ fn after_a_failed_flush_the_area_still_learns_of_zeroes_before_all_of_them_are_w
     assert!(world.engine.stained().eq([home(20, 4), home(30, 1), home(40, 1)]));
     world.handle(Input::Withdraw);
     until(&mut world, none, zeroes(20));
-    let at = until(&mut world, zeroes(30), telling);
-    fail(&mut world, at);
+    fail_first(&mut world, zeroes(30), telling);
     hold(&mut world, zeroes(30));
     assert!(world.engine.trouble().is_some());
     // Later, with others to come.
     world.now += 2_000_000_000;
-    let at = until(&mut world, zeroes(30), zeroes(30));
-    world.execute(at);
+    execute_first(&mut world, zeroes(30), zeroes(30));
     until(&mut world, zeroes(40), zeroes(40));
     hold(&mut world, zeroes(40));
     assert!(world.engine.stained().eq([home(40, 1)]), "the area has not learned of zeroes");
@@ -368,15 +355,12 @@ fn a_flush_waits_for_no_budget_of_replicas() {
     ask(&mut world, 30, &[(2, 1), (4, 1), (6, 1)]);
     let reads =
         |io: &Io| io.class == Class::Background && (io.target, io.op) == (Target::Home, Op::Read);
-    let at = until(&mut world, none, reads);
-    world.execute(at);
+    execute_first(&mut world, none, reads);
     assert!(!world.waiting.iter().any(reads), "the budget");
     world.issue(Op::Write, home(20, 1));
-    let at = until(&mut world, none, asked(home(20, 1), Op::Write));
-    world.execute(at);
+    execute_first(&mut world, none, asked(home(20, 1), Op::Write));
     world.issue(Op::Flush, Extent::default());
-    let at = until(&mut world, none, |io| io.target == Target::Area && io.op == Op::Flush);
-    fail(&mut world, at);
+    fail_first(&mut world, none, |io| io.target == Target::Area && io.op == Op::Flush);
     let flush = world.issue(Op::Flush, Extent::default());
     let took = waited(&mut world, |world| !world.clients.contains_key(&flush));
     assert!(took.is_some_and(|nanos| nanos < 5_000_000_000), "{took:?}");
@@ -399,16 +383,13 @@ fn a_flush_behind_a_lost_record_waits_for_no_budget_of_copies_in_doubt() {
     world.handle(Input::Tick);
     let reads =
         |io: &Io| io.class == Class::Background && (io.target, io.op) == (Target::Home, Op::Read);
-    let at = until(&mut world, none, reads);
-    world.execute(at);
+    execute_first(&mut world, none, reads);
     assert!(!world.waiting.iter().any(reads), "the budget");
     assert_eq!(world.engine.in_doubt(), Sectors(8));
     world.issue(Op::Write, home(20, 1));
-    let at = until(&mut world, none, asked(home(20, 1), Op::Write));
-    world.execute(at);
+    execute_first(&mut world, none, asked(home(20, 1), Op::Write));
     world.issue(Op::Flush, Extent::default());
-    let at = until(&mut world, none, |io| io.target == Target::Area && io.op == Op::Flush);
-    fail(&mut world, at);
+    fail_first(&mut world, none, |io| io.target == Target::Area && io.op == Op::Flush);
     assert_eq!(world.engine.in_doubt(), Sectors(8), "it waits no more: nothing was tested");
     let flush = world.issue(Op::Flush, Extent::default());
     let took = waited(&mut world, |world| !world.clients.contains_key(&flush));

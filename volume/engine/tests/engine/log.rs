@@ -53,8 +53,7 @@ fn a_header_knows_of_all_that_was_flushed() {
     }
     world.issue(Op::Write, home(50, 1));
     // The later one ends first.
-    let later = in_flight(&world, |io| io.extent.len == Sectors(2 * 8));
-    world.execute(later);
+    world.execute(in_flight(&world, |io| io.extent.len == Sectors(2 * 8)));
     execute_all(&mut world);
     assert!(world.clients.is_empty());
     let flushed = record_of(&mut world, 50);
@@ -182,8 +181,7 @@ fn two_records_that_the_area_refuses_go_home_one_after_the_other() {
     }
     assert!(refused.iter().all(|&(id, page)| is_home(&mut world, id, page)));
     assert_eq!((world.clients.len(), world.failed), (0, 0));
-    world.handle(Input::Command(Command::Drain));
-    world.settle();
+    world.handle_settled(Input::Command(Command::Drain));
     world.home_is_complete();
     world.read_all();
 }
@@ -558,8 +556,7 @@ fn a_drain_ends_when_the_next_segment_of_the_log_is_free() {
 fn no_write_waits_for_ever_for_pages_that_cannot_be_read() {
     let mut world = World::new(Config { stage_bytes: Bytes(4 * 4096), ..writeback() });
     for page in 40..60 {
-        world.issue(Op::Write, home(page, 1));
-        world.settle();
+        world.issue_settled(Op::Write, home(page, 1));
     }
     for page in 40..60 {
         world.issue(Op::Write, Extent::new(home(page, 1).start.0 + 1, 2));

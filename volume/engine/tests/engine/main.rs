@@ -154,6 +154,18 @@ impl World {
         self.issue_with(op, extent, Flags::NONE)
     }
 
+    /// A client's request, and all that follows.
+    fn issue_settled(&mut self, op: Op, extent: Extent) {
+        self.issue(op, extent);
+        self.settle();
+    }
+
+    /// An input, and all that follows.
+    fn handle_settled(&mut self, input: Input) {
+        self.handle(input);
+        self.settle();
+    }
+
     fn issue_with(&mut self, op: Op, extent: Extent, flags: Flags) -> u64 {
         self.next += 1;
         self.step += 1;
@@ -351,8 +363,7 @@ impl World {
     /// Every usable copy equals the last write.
     fn read_all(&mut self) {
         for start in (0..CAPACITY).step_by(8) {
-            self.issue(Op::Read, Extent::new(start, 8.min(CAPACITY - start)));
-            self.settle();
+            self.issue_settled(Op::Read, Extent::new(start, 8.min(CAPACITY - start)));
         }
     }
 
@@ -373,8 +384,7 @@ impl World {
     /// Detaches in order and attaches again, as a new process would.
     fn restart(&mut self, stamp: [u8; 32]) {
         self.settle();
-        self.handle(Input::Detach { stamp });
-        self.settle();
+        self.handle_settled(Input::Detach { stamp });
         assert!(self.engine.is_detached(), "{:?}", self.engine);
         self.crash(stamp);
     }
@@ -550,8 +560,7 @@ proptest! {
         world.read_all();
         world.restart([1; 32]);
         world.read_all();
-        world.handle(Input::Command(Command::Drain));
-        world.settle();
+        world.handle_settled(Input::Command(Command::Drain));
         prop_assert!(world.engine.is_drained());
         prop_assert_eq!(world.engine.dirty(), Sectors(0));
         world.home_is_complete();

@@ -6,7 +6,7 @@ use seekless_engine::{Finding, RepairReport, repair_outdated, resizable, resize_
 
 use super::area::{in_use, spoil};
 use super::device::{Ruled, fails_after};
-use super::log::record_of;
+use super::log::{execute_all, record_of};
 use super::replicas::{fs2, replicated, stands};
 use super::rules::{ask, discarded, none, pass};
 use super::*;
@@ -67,8 +67,7 @@ fn places_are_named(report: &RepairReport) {
 
 /// Replicas are written again once their space was discarded again.
 fn replicates_again(world: &mut World) {
-    world.issue(Op::Discard, home(10, 40));
-    world.settle();
+    world.issue_settled(Op::Discard, home(10, 40));
     ask(world, 20, &[(0, 1), (2, 1)]);
     world.settle();
     assert!(stands(world, 0) && stands(world, 2));
@@ -101,10 +100,8 @@ fn a_lost_checkpoint_beside_a_sound_free_map_costs_the_replicas_alone() {
 #[test]
 fn a_rebuilt_map_has_the_free_pages_of_the_checkpoint_and_not_of_the_records_before() {
     let mut world = discarded(fs2(0));
-    world.issue(Op::Write, home(12, 1));
-    world.settle();
-    world.handle(Input::Command(Command::SetMode(Mode::WriteBack)));
-    world.settle();
+    world.issue_settled(Op::Write, home(12, 1));
+    world.handle_settled(Input::Command(Command::SetMode(Mode::WriteBack)));
     let [header, _] = checkpoint(&mut world);
     spoil(&mut world, header);
     let report = repaired(&mut world);
@@ -125,8 +122,7 @@ fn behind_a_damaged_free_map_no_page_counts_as_discarded_and_replicas_are_named(
     world.crash([1; 32]);
     nothing_is_free(&world);
     // Where replicas stood, a client's write is all that is read.
-    world.issue(Op::Write, home(20, 3));
-    world.settle();
+    world.issue_settled(Op::Write, home(20, 3));
     world.read_all();
     world.home_is_complete();
     replicates_again(&mut world);
@@ -166,10 +162,8 @@ fn behind_a_cut_of_the_log_no_page_that_a_client_took_back_reads_as_zeroes() {
     places_are_named(&report);
     world.crash([1; 32]);
     nothing_is_free(&world);
-    world.issue(Op::Read, home(20, 2));
-    world.settle();
-    world.issue(Op::Write, home(22, 1));
-    world.settle();
+    world.issue_settled(Op::Read, home(20, 2));
+    world.issue_settled(Op::Write, home(22, 1));
     world.read_all();
     world.home_is_complete();
     replicates_again(&mut world);
@@ -182,9 +176,7 @@ fn pages_of_the_write_buffer_before_a_cut_of_the_log_are_named() {
     let record = record_of(&mut world, 9);
     for (op, extent) in [(Op::Write, home(3, 1)), (Op::Flush, Extent::default())] {
         world.issue(op, extent);
-        while !world.waiting.is_empty() {
-            world.execute(0);
-        }
+        execute_all(&mut world);
     }
     // Its older bytes stand before this record, and 4 behind it.
     spoil(&mut world, record);
@@ -239,8 +231,7 @@ fn a_repair_hides_no_bytes_that_another_program_wrote_in_discarded_space() {
         nothing_is_free(&world);
         world.read_all();
         world.handle(Input::Command(Command::Drain));
-        world.handle(Input::Withdraw);
-        world.settle();
+        world.handle_settled(Input::Withdraw);
         world.read_all();
         world.home_is_complete();
         replicates_again(&mut world);
@@ -273,8 +264,7 @@ fn an_area_with_replicas_is_divided_for_a_smaller_size_once_they_are_gone() {
     assert!(matches!(refused, AttachError::HasReplicas { .. }), "{refused}");
     world.crash([1; 32]);
     world.handle(Input::Command(Command::Drain));
-    world.handle(Input::Withdraw);
-    world.settle();
+    world.handle_settled(Input::Withdraw);
     let before = checked(&mut world).unwrap();
     let mut smaller = MemDevice::new(Sectors(world.area.capacity().0 - 8 * 16));
     for s in 0..smaller.capacity().0 {

@@ -10,14 +10,12 @@ use seekless_engine::{GuardStep, Guarding, Trouble};
 /// Ten pages in two runs, all in place.
 fn copied() -> World {
     let mut world = World::new(config(0));
-    world.handle(Input::Install(plan_of(&[(0, 6, 0), (20, 4, 0)])));
-    world.settle();
+    world.handle_settled(Input::Install(plan_of(&[(0, 6, 0), (20, 4, 0)])));
     world
 }
 
 fn pass(world: &mut World) {
-    world.handle(Input::Scrub);
-    world.settle();
+    world.handle_settled(Input::Scrub);
 }
 
 /// The first page of the checkpoint that the superblock names, and its superblocks.
@@ -66,8 +64,7 @@ fn a_copy_in_doubt_that_is_damaged_is_dropped_too() {
     spoil(&mut world, 8 + 1 + 2);
     // Before the proof of home begins.
     world.fail_background = true;
-    world.handle(Input::Tick);
-    world.settle();
+    world.handle_settled(Input::Tick);
     world.fail_background = false;
     assert_eq!(world.engine.in_doubt(), Sectors(80), "home could not be read");
     pass(&mut world);
@@ -78,8 +75,7 @@ fn a_copy_in_doubt_that_is_damaged_is_dropped_too() {
 #[test]
 fn a_damaged_only_copy_is_named_and_never_served() {
     let mut world = World::new(writeback());
-    world.issue(Op::Write, home(3, 2));
-    world.settle();
+    world.issue_settled(Op::Write, home(3, 2));
     let record = record_of(&mut world, 3);
     spoil(&mut world, record + 1);
     pass(&mut world);
@@ -89,8 +85,7 @@ fn a_damaged_only_copy_is_named_and_never_served() {
     assert_eq!(world.engine.mode(), Mode::WriteBack, "rot is no failing device");
     pass(&mut world);
     assert_eq!(world.engine.scrubbed().lost, 1, "one page, however often it is found");
-    world.issue(Op::Write, home(3, 1));
-    world.settle();
+    world.issue_settled(Op::Write, home(3, 1));
     assert_eq!((world.engine.scrubbed().lost, world.engine.trouble()), (0, None));
     world.read_all();
 }
@@ -99,12 +94,10 @@ fn a_damaged_only_copy_is_named_and_never_served() {
 /// copy.
 fn with_a_damaged_copy_in_the_log() -> (World, u64) {
     let mut world = World::new(writeback());
-    world.issue(Op::Write, home(3, 1));
-    world.settle();
+    world.issue_settled(Op::Write, home(3, 1));
     // A page that is often read from the log goes home, and its segment stays in use.
     for _ in 0..64 {
-        world.issue(Op::Read, home(3, 1));
-        world.settle();
+        world.issue_settled(Op::Read, home(3, 1));
     }
     assert_eq!((world.engine.dirty(), world.engine.mode()), (Sectors(0), Mode::WriteBack));
     let copy = record_of(&mut world, 3) + 1;
@@ -161,8 +154,7 @@ fn a_damaged_copy_does_not_come_back_after_a_failed_flush() {
     fail(&mut world, flush);
     assert_eq!(world.engine.dirty(), Sectors(0), "damaged bytes are nobody's newest");
     world.settle();
-    world.issue(Op::Read, home(3, 1));
-    world.settle();
+    world.issue_settled(Op::Read, home(3, 1));
     assert_eq!((world.failed, world.engine.trouble()), (1, None), "the flush alone fails");
     world.read_all();
 }
@@ -192,8 +184,7 @@ fn after_a_pass_no_recovery_needs_the_older_records() {
     let mut world = World::new(writeback());
     for page in [3, 20, 40] {
         world.issue(Op::Write, home(page, 1));
-        world.issue(Op::Flush, Extent::default());
-        world.settle();
+        world.issue_settled(Op::Flush, Extent::default());
     }
     let record = record_of(&mut world, 20);
     pass(&mut world);
@@ -239,8 +230,7 @@ fn pages_that_cannot_be_read_are_dropped_one_by_one() {
 fn the_scrub_works_in_idle_time_only_and_takes_a_tenth_of_it() {
     let mut world = copied();
     let idle = 500_000_000;
-    world.issue(Op::Read, home(40, 1));
-    world.settle();
+    world.issue_settled(Op::Read, home(40, 1));
     let asked = world.now;
     world.handle(Input::Scrub);
     assert!(world.waiting.is_empty(), "clients were here just now");
@@ -269,9 +259,7 @@ fn the_scrub_works_in_idle_time_only_and_takes_a_tenth_of_it() {
     world.handle(Input::Tick);
     assert_eq!(world.waiting.len(), 1);
     world.issue(Op::Read, home(41, 1));
-    while !world.waiting.is_empty() {
-        world.execute(0);
-    }
+    execute_all(&mut world);
     let at = world.engine.wakeup().unwrap();
     assert!(at.0 >= world.now + idle - 10, "{at:?}, now {}", world.now);
     world.settle();
@@ -281,8 +269,7 @@ fn the_scrub_works_in_idle_time_only_and_takes_a_tenth_of_it() {
 #[test]
 fn what_changes_meanwhile_is_not_damaged() {
     let mut world = World::new(writeback());
-    world.issue(Op::Write, home(3, 2));
-    world.settle();
+    world.issue_settled(Op::Write, home(3, 2));
     world.handle(Input::Scrub);
     while !world.waiting.iter().any(|io| io.op == Op::Read) {
         if world.waiting.is_empty() {
@@ -292,8 +279,7 @@ fn what_changes_meanwhile_is_not_damaged() {
             world.execute(0);
         }
     }
-    world.issue(Op::Write, home(3, 2));
-    world.settle();
+    world.issue_settled(Op::Write, home(3, 2));
     let done = world.engine.scrubbed();
     assert_eq!((done.passes, done.damaged), (1, 0));
     world.read_all();
@@ -306,14 +292,11 @@ fn what_changes_meanwhile_is_not_damaged() {
 fn a_segment_that_the_scrub_reads_is_not_overwritten() {
     let mut world = World::new(writeback());
     for page in 0..20 {
-        world.issue(Op::Write, home(page, 1));
-        world.settle();
+        world.issue_settled(Op::Write, home(page, 1));
     }
     // All of it comes home. Its copies in the log stay, and equal home.
-    world.handle(Input::Command(Command::Drain));
-    world.settle();
-    world.handle(Input::Command(Command::SetMode(Mode::WriteBack)));
-    world.settle();
+    world.handle_settled(Input::Command(Command::Drain));
+    world.handle_settled(Input::Command(Command::SetMode(Mode::WriteBack)));
     assert_eq!(world.engine.dirty(), Sectors(0));
     // The segments that the log writes next: eight pages each.
     let first = record_of(&mut world, 0);
@@ -356,8 +339,7 @@ fn a_segment_that_the_scrub_reads_is_not_overwritten() {
 fn an_area_that_fails_leads_to_write_through_by_itself() {
     let mut world = World::new(writeback());
     world.issue(Op::Write, home(3, 2));
-    world.issue(Op::Flush, Extent::default());
-    world.settle();
+    world.issue_settled(Op::Flush, Extent::default());
     assert_eq!((world.engine.mode(), world.engine.has_fallen_back()), (Mode::WriteBack, false));
     world.issue(Op::Write, home(10, 1));
     answer_failing(&mut world, |target| target == Target::Area);
@@ -377,11 +359,9 @@ fn an_area_that_fails_leads_to_write_through_by_itself() {
     world.settle();
     world.crash([0; 32]);
     assert_eq!(world.engine.mode(), Mode::WriteThrough, "a restart does not bring it back");
-    world.handle(Input::Command(Command::SetMode(Mode::WriteBack)));
-    world.settle();
+    world.handle_settled(Input::Command(Command::SetMode(Mode::WriteBack)));
     assert_eq!((world.engine.mode(), world.engine.has_fallen_back()), (Mode::WriteBack, false));
-    world.issue(Op::Write, home(12, 1));
-    world.settle();
+    world.issue_settled(Op::Write, home(12, 1));
     assert_eq!(world.engine.dirty(), Sectors(8));
 }
 
@@ -390,8 +370,7 @@ fn an_area_that_fails_leads_to_write_through_by_itself() {
 fn the_guard_goes_down_once_all_is_home_after_a_failure() {
     let mut world = World::new(writeback());
     let mut guarding = Guarding::new(&world.engine, false);
-    world.issue(Op::Write, home(3, 2));
-    world.settle();
+    world.issue_settled(Op::Write, home(3, 2));
     assert_eq!(guarding.step(&world.engine, true, || false), GuardStep::Rest);
     world.issue(Op::Write, home(10, 1));
     answer_failing(&mut world, |target| target == Target::Area);
@@ -430,8 +409,7 @@ fn the_engine_does_not_absorb_behind_a_guard_that_did_not_go_up() {
 fn a_failed_flush_or_read_of_the_area_leads_to_write_through_too() {
     for read in [false, true] {
         let mut world = World::new(writeback());
-        world.issue(Op::Write, home(3, 2));
-        world.settle();
+        world.issue_settled(Op::Write, home(3, 2));
         world.failed_at = NEVER / 2;
         if read {
             world.fail_area_reads = true;
@@ -484,8 +462,7 @@ fn a_failed_flush_of_a_checkpoint_leads_to_write_through_and_a_client_is_told() 
     world.issue(Op::Flush, Extent::default());
     execute_all(&mut world);
     assert_eq!(world.failed, failed + 1);
-    world.issue(Op::Flush, Extent::default());
-    world.settle();
+    world.issue_settled(Op::Flush, Extent::default());
     assert_eq!(world.failed, failed + 1, "once");
     assert_eq!((world.engine.mode(), world.engine.dirty()), (Mode::WriteThrough, Sectors(0)));
     world.failed_at = 0;
@@ -624,8 +601,7 @@ fn without_area(world: &mut World) {
 fn a_volume_whose_area_is_gone_with_newest_data_is_read_only_until_it_is_back() {
     let mut world = World::new(writeback());
     world.issue(Op::Write, home(3, 2));
-    world.issue(Op::Flush, Extent::default());
-    world.settle();
+    world.issue_settled(Op::Flush, Extent::default());
     world.issue(Op::Read, home(3, 1));
     without_area(&mut world);
     assert_eq!((world.failed, world.engine.trouble()), (1, Some(Trouble::Gone)));
@@ -645,8 +621,7 @@ fn a_volume_whose_area_is_gone_with_newest_data_is_read_only_until_it_is_back() 
     world.failed_at = NEVER / 2;
     world.settle();
     assert_eq!((world.engine.trouble(), world.engine.dirty()), (None, Sectors(0)));
-    world.issue(Op::Write, home(9, 1));
-    world.settle();
+    world.issue_settled(Op::Write, home(9, 1));
     world.failed_at = 0;
     world.read_all();
     world.home_is_complete();

@@ -255,8 +255,7 @@ fn a_write_during_an_append_overtakes_it() {
     }
     read(&mut world, &[10, 30, 20, 63]);
     until(&mut world, none, is_append);
-    world.issue(Op::Write, home(30, 1));
-    world.settle();
+    world.issue_settled(Op::Write, home(30, 1));
     assert_eq!([10, 30, 20].map(|page| slots_of(&world, page).len()), [1, 0, 1]);
     assert_eq!(world.engine.stats().overtaken, 8);
     forget(&mut world);
@@ -297,8 +296,7 @@ fn a_read_of_the_write_buffer_is_none_of_the_trail() {
     let mut world = World::new(Config { mode: Mode::WriteBack, ..options(8) });
     foreseeing(&mut world);
     append(&mut world, &[40]);
-    world.issue(Op::Write, home(30, 1));
-    world.settle();
+    world.issue_settled(Op::Write, home(30, 1));
     forget(&mut world);
     let way = |world: &mut World| world.engine.adaptive().unwrap().way_to_trail();
     let before = way(&mut world);
@@ -385,8 +383,7 @@ fn a_hole_in_a_window_is_neither_delivered_nor_counted_as_damage() {
     let mut world = world(8);
     append(&mut world, &[10, 20, 30]);
     let hole = slots_of(&world, 20)[0];
-    world.issue(Op::Write, home(20, 1));
-    world.settle();
+    world.issue_settled(Op::Write, home(20, 1));
     forget(&mut world);
     rot(&mut world, hole);
     foresee(&mut world, 30, Foreseen::is_near);
@@ -455,8 +452,7 @@ fn copies_out_of_order_come_to_ram_first_and_count_as_a_read_of_the_area() {
     assert_eq!((done.cache_hits, done.home_reads, world.waiting.len()), (0, 0, 0));
     // A client's write comes between: home has the newest bytes.
     let mut world = apart();
-    world.issue(Op::Write, home(11, 1));
-    world.settle();
+    world.issue_settled(Op::Write, home(11, 1));
     read(&mut world, &[10, 11]);
 }
 
@@ -522,15 +518,13 @@ fn after_an_unclean_stop_no_copy_is_read_before_it_is_proven() {
 fn a_plan_gives_way_to_the_trail() {
     let plain = Config { adaptive: false, ..options(8) };
     let mut world = World::new(plain);
-    world.handle(Input::Install(plan_of(&[(0, 7, 0), (12, 7, 0)])));
-    world.settle();
+    world.handle_settled(Input::Install(plan_of(&[(0, 7, 0), (12, 7, 0)])));
     world.restart([1; 32]);
     let (engine, _) = attach(&mut world.area, options(8), &kept([1; 32])).unwrap();
     world.engine = engine;
     foreseeing(&mut world);
     assert_eq!(world.engine.progress(), None);
-    world.handle(Input::Install(plan_of(&[(30, 7, 0)])));
-    world.settle();
+    world.handle_settled(Input::Install(plan_of(&[(30, 7, 0)])));
     assert_eq!(world.engine.stats().plans_refused, 1);
     append(&mut world, &[30, 40]);
     assert_eq!(slots_of(&world, 30), [1]);
