@@ -412,8 +412,7 @@ fn what_a_log_cannot_take_goes_home() {
     for gather in [Duration::ZERO, Duration::from_millis(1_000)] {
         let mut world = World::new(Config { gather, ..writeback() });
         world.issue(Op::Write, home(3, 2));
-        world.issue(Op::Flush, Extent::default());
-        execute_all(&mut world);
+        world.issue_at_once(Op::Flush, Extent::default());
         // One of the pages is in the log already. A read takes one along with a copy, with RAM or
         // without.
         world.issue(Op::Write, home(4, 3));
@@ -440,8 +439,7 @@ fn what_a_log_cannot_take_goes_home() {
 fn what_neither_device_takes_fails_its_writer_and_nothing_else() {
     let mut world = World::new(writeback());
     world.issue(Op::Write, home(3, 1));
-    world.issue(Op::Flush, Extent::default());
-    execute_all(&mut world);
+    world.issue_at_once(Op::Flush, Extent::default());
     world.issue(Op::Write, home(4, 1));
     world.failed_at = NEVER / 2;
     answer_failing(&mut world, |_| true);
@@ -453,8 +451,7 @@ fn what_neither_device_takes_fails_its_writer_and_nothing_else() {
     execute_all(&mut world);
     world.crash([0; 32]);
     world.issue(Op::Read, home(3, 1));
-    world.issue(Op::Read, home(5, 1));
-    execute_all(&mut world);
+    world.issue_at_once(Op::Read, home(5, 1));
     assert_eq!(world.engine.dirty(), Sectors(8));
 }
 
@@ -581,10 +578,8 @@ fn a_write_that_fails_takes_no_other_with_it() {
 fn what_a_failed_flush_was_to_make_void_the_next_one_does() {
     let mut world = World::new(writeback());
     world.issue(Op::Write, home(3, 1));
-    world.issue(Op::Flush, Extent::default());
-    execute_all(&mut world);
-    world.issue(Op::WriteZeroes, home(3, 1));
-    execute_all(&mut world);
+    world.issue_at_once(Op::Flush, Extent::default());
+    world.issue_at_once(Op::WriteZeroes, home(3, 1));
     assert_eq!(world.engine.dirty(), Sectors(0));
     world.issue(Op::Flush, Extent::default());
     let flushes = |io: &Io| (io.target, io.op) == (Target::Area, Op::Flush);
@@ -597,8 +592,7 @@ fn what_a_failed_flush_was_to_make_void_the_next_one_does() {
     execute_all(&mut world);
     assert_eq!((world.clients.len(), world.failed), (0, 1), "it was told");
     world.failed_at = 0;
-    world.issue(Op::Flush, Extent::default());
-    execute_all(&mut world);
+    world.issue_at_once(Op::Flush, Extent::default());
     assert!(world.clients.is_empty());
     world.crash([0; 32]);
     assert_eq!(world.engine.dirty(), Sectors(0));

@@ -2,8 +2,8 @@
 
 use super::replicas::{fs2, replicated};
 use super::rules::{
-    ask, asked, at, discarded, execute_first, fail, fail_first, hold, is_sound, none, pass, until,
-    waited,
+    ask, ask_settled, asked, at, discarded, execute_first, fail, fail_first, hold, is_sound, none,
+    pass, until, waited,
 };
 use super::*;
 
@@ -188,8 +188,7 @@ fn what_is_just_called_clean_is_not_written_before_the_area_knows() {
 #[test]
 fn what_is_written_after_it_was_cleaned_is_not_called_clean() {
     let mut world = replicated();
-    ask(&mut world, 30, &[(6, 1)]);
-    world.settle();
+    ask_settled(&mut world, 30, &[(6, 1)]);
     world.handle(Input::Withdraw);
     // Zeroes stand there. The area learns of them, and of other zeroes in flight.
     until(&mut world, none, zeroes(30));
@@ -245,8 +244,7 @@ fn zeroes_that_waited_for_their_turn_do_not_go_over_a_client() {
     let pause = Duration::from_millis(50);
     let mut world = World::new(Config { background_pause: pause, ..fs2(0) });
     world.issue_settled(Op::Discard, home(10, 40));
-    ask(&mut world, 20, &[(0, 1), (2, 1), (4, 1)]);
-    world.settle();
+    ask_settled(&mut world, 20, &[(0, 1), (2, 1), (4, 1)]);
     // A client has just sent a request: the jobs begin, and wait.
     world.issue(Op::Read, home(52, 1));
     let at = until(&mut world, none, asked(home(52, 1), Op::Read));
@@ -310,8 +308,7 @@ fn is_withdrawn(world: &mut World) {
 fn the_area_learns_of_zeroes_before_all_of_them_are_written() {
     let mut world = discarded(fs2(0));
     ask(&mut world, 20, &[(0, 1), (2, 1), (4, 1), (6, 1)]);
-    ask(&mut world, 30, &[(8, 1)]);
-    world.settle();
+    ask_settled(&mut world, 30, &[(8, 1)]);
     assert!(world.engine.stained().eq([home(20, 4), home(30, 1)]));
     world.handle(Input::Withdraw);
     until(&mut world, zeroes(30), zeroes(30));
@@ -327,8 +324,7 @@ fn after_a_failed_flush_the_area_still_learns_of_zeroes_before_all_of_them_are_w
     let mut world = discarded(fs2(0));
     ask(&mut world, 20, &[(0, 1), (2, 1), (4, 1), (6, 1)]);
     ask(&mut world, 30, &[(8, 1)]);
-    ask(&mut world, 40, &[(50, 1)]);
-    world.settle();
+    ask_settled(&mut world, 40, &[(50, 1)]);
     assert!(world.engine.stained().eq([home(20, 4), home(30, 1), home(40, 1)]));
     world.handle(Input::Withdraw);
     until(&mut world, none, zeroes(20));
@@ -350,8 +346,7 @@ fn after_a_failed_flush_the_area_still_learns_of_zeroes_before_all_of_them_are_w
 fn a_flush_waits_for_no_budget_of_replicas() {
     // 100 bytes a second: each page of background work takes 41 s.
     let mut world = discarded(Config { background_rate: Bytes(100), ..fs2(0) });
-    ask(&mut world, 20, &[(0, 1)]);
-    world.settle();
+    ask_settled(&mut world, 20, &[(0, 1)]);
     ask(&mut world, 30, &[(2, 1), (4, 1), (6, 1)]);
     let reads =
         |io: &Io| io.class == Class::Background && (io.target, io.op) == (Target::Home, Op::Read);
@@ -374,8 +369,7 @@ fn a_flush_behind_a_lost_record_waits_for_no_budget_of_copies_in_doubt() {
     let mut world = discarded(Config { background_rate: Bytes(100), ..fs2(0) });
     // Their homes are too far apart for one read.
     for (place, page) in [(20, 0), (30, 52)] {
-        ask(&mut world, place, &[(page, 1)]);
-        world.settle();
+        ask_settled(&mut world, place, &[(page, 1)]);
     }
     world.restart([1; 32]);
     world.crash([1; 32]);

@@ -2,7 +2,7 @@
 //! succeeds without them.
 
 use super::area::writeback;
-use super::log::{execute_all, in_flight};
+use super::log::in_flight;
 use super::rules::{fail, fail_in_flight, none, pass, until};
 use super::*;
 
@@ -139,10 +139,8 @@ fn a_write_with_fua_that_fails_is_a_failed_flush() {
 #[test]
 fn a_flush_of_home_that_fails_in_the_background_is_told_to_one_client() {
     let mut world = World::new(writeback());
-    world.issue(Op::WriteZeroes, home(9, 1));
-    execute_all(&mut world);
-    world.issue(Op::Write, home(3, 1));
-    execute_all(&mut world);
+    world.issue_at_once(Op::WriteZeroes, home(9, 1));
+    world.issue_at_once(Op::Write, home(3, 1));
     world.handle(Input::Command(Command::Drain));
     while !world.waiting.iter().any(flushes_home) {
         world.execute(0);

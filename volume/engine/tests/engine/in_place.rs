@@ -159,8 +159,7 @@ fn a_place_is_void_only_after_the_log_knows_that_home_is_newer() {
     let mut world = opened();
     world.issue(Op::Write, home(25, 1));
     world.issue_settled(Op::Flush, Extent::default());
-    world.issue(Op::WriteZeroes, home(25, 1));
-    execute_all(&mut world);
+    world.issue_at_once(Op::WriteZeroes, home(25, 1));
     assert!(world.clients.is_empty(), "it is at home, and no flush covers it");
     world.handle(Input::Install(plan_of(&[(30, 1, 0), (26, 1, 0)])));
     execute_all(&mut world);

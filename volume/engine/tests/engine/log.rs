@@ -45,8 +45,7 @@ pub(super) fn in_flight(world: &World, which: impl Fn(&Io) -> bool) -> usize {
 fn a_header_knows_of_all_that_was_flushed() {
     let mut world = in_use(false);
     // This voids a page. A record says so, and the flush waits for it.
-    world.issue(Op::WriteZeroes, home(9, 1));
-    execute_all(&mut world);
+    world.issue_at_once(Op::WriteZeroes, home(9, 1));
     world.issue(Op::Flush, Extent::default());
     while !world.waiting.iter().any(|io| io.target == Target::Area && io.op == Op::Write) {
         world.execute(0);
@@ -57,8 +56,7 @@ fn a_header_knows_of_all_that_was_flushed() {
     execute_all(&mut world);
     assert!(world.clients.is_empty());
     let flushed = record_of(&mut world, 50);
-    world.issue(Op::Write, home(51, 1));
-    execute_all(&mut world);
+    world.issue_at_once(Op::Write, home(51, 1));
     let log = log_of(&mut world);
     let (_, last) = log.last().unwrap();
     let sequence = log.iter().find(|(page, _)| *page == flushed).unwrap().1.sequence;
@@ -77,16 +75,13 @@ fn what_was_flushed_last_is_vouched_for_when_nobody_asks_for_anything() {
         let mut world = World::new(writeback());
         if pages == 6 {
             // A segment, and a mark in the next one, which the record of six pages fills.
-            world.issue(Op::Write, home(20, 7));
-            execute_all(&mut world);
-            world.issue(Op::Flush, Extent::default());
-            execute_all(&mut world);
+            world.issue_at_once(Op::Write, home(20, 7));
+            world.issue_at_once(Op::Flush, Extent::default());
             world.now += 500_000_000;
             world.handle(Input::Tick);
             execute_all(&mut world);
         }
-        world.issue(Op::Write, home(3, pages));
-        execute_all(&mut world);
+        world.issue_at_once(Op::Write, home(3, pages));
         world.issue(Op::Flush, Extent::default());
         let asked = world.now;
         execute_all(&mut world);
@@ -325,8 +320,7 @@ fn what_a_checkpoint_knows_behind_the_cut_is_given_up() {
     assert_eq!(examine(&mut world.area).unwrap().newest(9), None);
     // The log goes on at that position.
     world.crash([0; 32]);
-    world.issue(Op::Write, home(40, 2));
-    execute_all(&mut world);
+    world.issue_at_once(Op::Write, home(40, 2));
     let found = examine(&mut world.area).unwrap();
     let findings = found.check(&mut world.area, true, &mut |_| ()).unwrap();
     assert!(found.newest(40).is_some() && findings.is_empty(), "{findings:?}");
@@ -441,11 +435,9 @@ fn one_damaged_sector_behind_a_flush_is_healed_or_said() {
     let flushed = || {
         let mut world = World::new(writeback());
         for page in [3, 9, 14] {
-            world.issue(Op::Write, home(page, 2));
-            execute_all(&mut world);
+            world.issue_at_once(Op::Write, home(page, 2));
         }
-        world.issue(Op::Flush, Extent::default());
-        execute_all(&mut world);
+        world.issue_at_once(Op::Flush, Extent::default());
         assert!(world.clients.is_empty());
         world
     };
@@ -479,8 +471,7 @@ fn one_damaged_sector_behind_a_flush_is_healed_or_said() {
 #[test]
 fn an_attach_says_what_is_not_complete() {
     let mut world = World::new(writeback());
-    world.issue(Op::Write, home(3, 2));
-    execute_all(&mut world);
+    world.issue_at_once(Op::Write, home(3, 2));
     let (at, _) = log_of(&mut world)[0];
     world.area.write(Extent::new((at + 2) * 8, 1), &[0; SECTOR]).unwrap();
     let mut area = world.area.clone();
@@ -518,8 +509,7 @@ fn an_attach_makes_durable_what_an_earlier_server_wrote() {
 #[test]
 fn a_drain_ends_when_the_next_segment_of_the_log_is_free() {
     let mut world = World::new(writeback());
-    world.issue(Op::Write, home(1, 1));
-    execute_all(&mut world);
+    world.issue_at_once(Op::Write, home(1, 1));
     world.issue(Op::Read, home(1, 1));
     let read = world.waiting[0].id;
     let others = |world: &mut World| {

@@ -160,6 +160,12 @@ impl World {
         self.settle();
     }
 
+    /// A client's request, and everything in flight, while no time passes.
+    fn issue_at_once(&mut self, op: Op, extent: Extent) {
+        self.issue(op, extent);
+        log::execute_all(self);
+    }
+
     /// An input, and all that follows.
     fn handle_settled(&mut self, input: Input) {
         self.handle(input);

@@ -358,8 +358,7 @@ fn what_the_area_may_yet_call_free_is_not_absorbed() {
         let mut world = World::new(Config { mode: Mode::WriteBack, ..fs2(0) });
         world.issue_settled(Op::Discard, home(10, 40));
         // This opens the region.
-        world.issue(Op::Write, home(16, 1));
-        execute_all(&mut world);
+        world.issue_at_once(Op::Write, home(16, 1));
         world.handle(Input::Replicate(vec![replica(17, &[(0, 1)])]));
         // Until the round with the news of the stain has begun.
         let telling = |io: &Io| io.target == Target::Home && io.op == Op::Flush;
@@ -440,6 +439,5 @@ fn what_was_flushed_is_marked_once_clients_are_idle() {
 
 /// A read and everything in flight, while no time passes.
 fn read_at_once(world: &mut World) {
-    world.issue(Op::Read, home(0, 1));
-    execute_all(world);
+    world.issue_at_once(Op::Read, home(0, 1));
 }

@@ -94,6 +94,12 @@ pub(super) fn ask(world: &mut World, place: u64, homes: &[(u64, u64)]) {
     world.handle(Input::Replicate(vec![replica(place, homes)]));
 }
 
+/// The same, and all that follows.
+pub(super) fn ask_settled(world: &mut World, place: u64, homes: &[(u64, u64)]) {
+    ask(world, place, homes);
+    world.settle();
+}
+
 /// Every valid copy stands somewhere, and every read returns the last write, near the replicas and
 /// far from them.
 pub(super) fn is_sound(world: &mut World) {
@@ -272,8 +278,7 @@ fn zeroes_come_where_replicas_stood_and_not_over_a_client() {
 fn zeroes_that_wait_for_their_turn_do_not_go_over_what_was_written_meanwhile() {
     let mut world = discarded(Config { background_pause: Duration(5_000_000_000), ..fs2(0) });
     ask(&mut world, 20, &[(0, 1), (2, 1), (4, 1)]);
-    ask(&mut world, 24, &[(6, 1), (8, 1)]);
-    world.settle();
+    ask_settled(&mut world, 24, &[(6, 1), (8, 1)]);
     world.issue_settled(Op::Write, home(23, 1));
     assert!(stands(&world, 4) && stands(&world, 6));
     // A replica of the second run is being read. A write that covers the first run too waits for
@@ -347,8 +352,7 @@ fn a_segment_that_is_read_is_not_written_anew() {
     let segments = world.engine.replicated().unwrap().room.0 / (7 * 8);
     assert!((2..9).contains(&segments));
     for page in 0..segments {
-        ask(&mut world, 20 + 2 * page, &[(page, 1)]);
-        world.settle();
+        ask_settled(&mut world, 20 + 2 * page, &[(page, 1)]);
     }
     // All others twice: the first is the coldest, though it is being read.
     for page in (1..segments).chain(1..segments) {
@@ -363,8 +367,7 @@ fn a_segment_that_is_read_is_not_written_anew() {
     assert!(stands(&world, 0) && !stands(&world, 9));
     world.settle();
     assert_eq!(world.engine.stats().damaged, 0);
-    ask(&mut world, 40, &[(9, 1)]);
-    world.settle();
+    ask_settled(&mut world, 40, &[(9, 1)]);
     assert!(stands(&world, 9) && !stands(&world, 0), "and then it is");
     is_sound(&mut world);
 }
@@ -374,11 +377,9 @@ fn what_would_leave_too_little_is_not_begun() {
     let mut world = discarded(fs2(0));
     world.issue_settled(Op::Write, home(10, 27));
     // 13 of 64 are spare: 20%. Seven less would be below 10%, six are not.
-    ask(&mut world, 40, &[(0, 7)]);
-    world.settle();
+    ask_settled(&mut world, 40, &[(0, 7)]);
     assert_eq!((world.engine.copied(), world.engine.stats().replicas_refused), (Sectors(0), 7));
-    ask(&mut world, 40, &[(0, 6)]);
-    world.settle();
+    ask_settled(&mut world, 40, &[(0, 6)]);
     assert_eq!(world.engine.copied(), Sectors(48));
     is_sound(&mut world);
 }
@@ -387,8 +388,7 @@ fn what_would_leave_too_little_is_not_begun() {
 fn above_the_critical_mark_what_is_used_stays_however_old() {
     let mut world = discarded(fs2(0));
     for (place, page, pages) in [(24, 0, 7), (44, 52, 3)] {
-        ask(&mut world, place, &[(page, pages)]);
-        world.settle();
+        ask_settled(&mut world, place, &[(page, pages)]);
     }
     (0..3).for_each(|_| use_replica(&mut world, 3));
     assert_eq!(world.engine.copied(), Sectors(80));
@@ -592,7 +592,6 @@ fn an_administrator_waits_for_no_learned_work_and_for_no_budget() {
 
     // Replicas that are wanted while the mode changes come afterwards.
     world.handle(Input::Command(Command::SetMode(Mode::WriteBack)));
-    ask(&mut world, 20, &[(0, 1)]);
-    world.settle();
+    ask_settled(&mut world, 20, &[(0, 1)]);
     assert!(world.engine.mode() == Mode::WriteBack && stands(&world, 0));
 }

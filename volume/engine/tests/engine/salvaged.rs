@@ -6,9 +6,9 @@ use seekless_engine::{Finding, RepairReport, repair_outdated, resizable, resize_
 
 use super::area::{in_use, spoil};
 use super::device::{Ruled, fails_after};
-use super::log::{execute_all, record_of};
+use super::log::record_of;
 use super::replicas::{fs2, replicated, stands};
-use super::rules::{ask, discarded, none, pass};
+use super::rules::{ask_settled, discarded, none, pass};
 use super::*;
 
 /// The first page of the checkpoint in use, and the first one of its free map.
@@ -68,8 +68,7 @@ fn places_are_named(report: &RepairReport) {
 /// Replicas are written again once their space was discarded again.
 fn replicates_again(world: &mut World) {
     world.issue_settled(Op::Discard, home(10, 40));
-    ask(world, 20, &[(0, 1), (2, 1)]);
-    world.settle();
+    ask_settled(world, 20, &[(0, 1), (2, 1)]);
     assert!(stands(world, 0) && stands(world, 2));
     world.read_all();
 }
@@ -175,8 +174,7 @@ fn pages_of_the_write_buffer_before_a_cut_of_the_log_are_named() {
     let mut world = in_use(false);
     let record = record_of(&mut world, 9);
     for (op, extent) in [(Op::Write, home(3, 1)), (Op::Flush, Extent::default())] {
-        world.issue(op, extent);
-        execute_all(&mut world);
+        world.issue_at_once(op, extent);
     }
     // Its older bytes stand before this record, and 4 behind it.
     spoil(&mut world, record);

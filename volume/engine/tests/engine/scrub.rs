@@ -258,8 +258,7 @@ fn the_scrub_works_in_idle_time_only_and_takes_a_tenth_of_it() {
     world.handle(Input::Scrub);
     world.handle(Input::Tick);
     assert_eq!(world.waiting.len(), 1);
-    world.issue(Op::Read, home(41, 1));
-    execute_all(&mut world);
+    world.issue_at_once(Op::Read, home(41, 1));
     let at = world.engine.wakeup().unwrap();
     assert!(at.0 >= world.now + idle - 10, "{at:?}, now {}", world.now);
     world.settle();
@@ -459,8 +458,7 @@ fn a_failed_flush_of_a_checkpoint_leads_to_write_through_and_a_client_is_told() 
     world.handle(Input::Done { io: io.id, result: Err(IoFailed) });
     assert!(world.engine.has_fallen_back());
     let failed = world.failed;
-    world.issue(Op::Flush, Extent::default());
-    execute_all(&mut world);
+    world.issue_at_once(Op::Flush, Extent::default());
     assert_eq!(world.failed, failed + 1);
     world.issue_settled(Op::Flush, Extent::default());
     assert_eq!(world.failed, failed + 1, "once");
@@ -513,8 +511,7 @@ fn checkpoint_beside_a_failed_flush(is_under_way: impl Fn(&Io) -> bool) {
 
 /// A client's flush of the area is in flight. Returns its I/O, which the test ends.
 fn with_a_flush_of_the_area(world: &mut World) -> Io {
-    world.issue(Op::Write, home(3, 2));
-    execute_all(world);
+    world.issue_at_once(Op::Write, home(3, 2));
     world.issue(Op::Flush, Extent::default());
     let is_flush = |io: &Io| io.target == Target::Area && io.op == Op::Flush;
     while !world.waiting.iter().any(is_flush) {
@@ -566,8 +563,7 @@ fn writes_beside_a_failed_flush_of_the_area_are_not_believed() {
         execute_all(&mut world);
         let of_write = u64::from(flags == Flags::FUA);
         assert_eq!(world.failed, 1 + of_write, "{flags:?}, ended: {ended}");
-        world.issue(Op::Flush, Extent::default());
-        execute_all(&mut world);
+        world.issue_at_once(Op::Flush, Extent::default());
         let of_flush = u64::from(!ended);
         assert_eq!(world.failed, 1 + of_write + of_flush, "{flags:?}, ended: {ended}");
         world.settle();
