@@ -1,15 +1,18 @@
 //! A home whose server dies, is silent or answers late. The server is made here, and notes the order
 //! of the requests.
 
-use std::io::{Read as _, Write as _};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::Barrier;
 
-use seekless_nbd::{Command, Export, Request, ServerEvent, ServerSession};
+use seekless_nbd::{Command, Export, Request, ServerSession};
 
+use self::other_server::serve;
 use super::*;
+
+#[path = "../../../tests/serve/other_server.rs"]
+mod other_server;
 
 const SIZE: usize = 1 << 20;
 
@@ -94,35 +97,11 @@ impl Other {
         }
     }
 
-    fn serve(&self, number: usize, mut stream: UnixStream) -> std::io::Result<()> {
-        let (mut out, mut held, mut payload) = (Vec::new(), Vec::new(), Vec::new());
-        let mut session = ServerSession::new([Export::new("", SIZE as u64)].into(), &mut out);
-        let mut write = None;
-        loop {
-            let (taken, event) = session.step(&held, &mut out).unwrap();
-            match event {
-                ServerEvent::More(need) => {
-                    stream.write_all(&out)?;
-                    out.clear();
-                    let had = held.len();
-                    held.resize(need.max(had), 0);
-                    stream.read_exact(&mut held[had..])?;
-                    continue;
-                }
-                ServerEvent::Request(r) if r.command == Command::Write => write = Some(r),
-                ServerEvent::Request(r) => self.carry_out(number, &session, &r, &[], &mut out),
-                ServerEvent::Payload { last } => {
-                    payload.extend_from_slice(&held[..taken]);
-                    if last {
-                        let (r, data) = (write.take().unwrap(), std::mem::take(&mut payload));
-                        self.carry_out(number, &session, &r, &data, &mut out);
-                    }
-                }
-                ServerEvent::Close => return Ok(()),
-                _ => {}
-            }
-            held.drain(..taken);
-        }
+    fn serve(&self, number: usize, stream: UnixStream) -> std::io::Result<()> {
+        serve(stream, Export::new("", SIZE as u64), |session, r, data, out| {
+            self.carry_out(number, session, r, data, out);
+            Ok(())
+        })
     }
 
     fn carry_out(
