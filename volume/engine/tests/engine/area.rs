@@ -51,8 +51,7 @@ fn a_write_waits_for_memory_of_the_log_and_one_that_needs_more_goes_home() {
     world.settle();
     assert_eq!(absorbed(&world), 4);
     world.issue_settled(Op::Flush, Extent::default());
-    world.crash([0; 32]);
-    world.read_all();
+    world.crash_and_read([0; 32]);
 }
 
 #[test]
@@ -84,8 +83,7 @@ fn an_overwrite_of_a_part_waits_only_for_its_page_to_come_home() {
     assert_eq!(world.engine.dirty(), Sectors(16), "pages 4 and 50");
     world.read_all();
     world.issue_settled(Op::Flush, Extent::default());
-    world.crash([0; 32]);
-    world.read_all();
+    world.crash_and_read([0; 32]);
 }
 
 #[test]
@@ -338,8 +336,7 @@ fn a_lost_checkpoint_is_rebuilt_without_loss() {
     assert!(report.lost.is_empty() && report.mended.iter().all(|f| !f.loss), "{report:?}");
     let after: Vec<_> = examine(&mut world.area).unwrap().copies().collect();
     assert_eq!(before, after);
-    world.crash([0; 32]);
-    world.read_all();
+    world.crash_and_read([0; 32]);
 }
 
 #[test]
@@ -387,8 +384,7 @@ fn an_area_that_nobody_formatted_works_like_one_that_was() {
     world.handle_settled(Input::Install(plan_of(&[(3, 4, 0)])));
     assert_eq!(world.engine.copied(), Sectors(32));
     // The repaired area is like any other.
-    world.crash([0; 32]);
-    world.read_all();
+    world.crash_and_read([0; 32]);
     assert_eq!(world.engine.in_doubt() + world.engine.copied(), Sectors(32));
 }
 
@@ -429,8 +425,7 @@ fn what_a_log_cannot_take_goes_home() {
         world.settle();
         world.failed_at = 0;
         world.issue_settled(Op::Flush, Extent::default());
-        world.crash([0; 32]);
-        world.read_all();
+        world.crash_and_read([0; 32]);
     }
 }
 
@@ -494,8 +489,7 @@ fn writes_gather_in_ram_until_somebody_needs_them() {
     let fua = world.issue_with(Op::Write, home(12, 1), Flags::FUA);
     assert_eq!(pages(&world), [3]);
     assert!(world.clients.contains_key(&fua));
-    world.settle();
-    world.read_all();
+    world.settle_and_read();
 }
 
 #[test]
@@ -555,8 +549,7 @@ fn a_write_that_ends_late_does_not_bring_its_bytes_back() {
     world.issue(Op::Read, home(3, 1));
     assert!(world.clients.is_empty(), "it is in RAM");
     world.issue_settled(Op::Flush, Extent::default());
-    world.crash([0; 32]);
-    world.read_all();
+    world.crash_and_read([0; 32]);
 }
 
 /// If neither device takes the older write, the newer one is not lost.
@@ -568,8 +561,7 @@ fn a_write_that_fails_takes_no_other_with_it() {
     answer_failing(&mut world, |_| true);
     assert!(!world.clients.contains_key(&first) && !world.clients.contains_key(&second));
     assert_eq!(world.failed, 4, "all of them are told");
-    world.settle();
-    world.read_all();
+    world.settle_and_read();
 }
 
 /// After a failed flush of the area, the next one voids the same pages: the log's older copy does not
@@ -605,15 +597,12 @@ fn an_area_inside_its_disk_has_a_superblock_whenever_a_resize_is_cut_short() {
     let (mut area, capacity) = (MemDevice::new(Sectors(4096)), Sectors(20_000));
     let (inside, doubled) = (Some(Lba(8)), Sectors(40_000));
     let mut options = FormatOptions {
-        uuid: [7; 16],
         capacity,
         inside,
         grid: Sectors(0),
         mode: Mode::WriteThrough,
-        segment_pages: 8,
         write_buffer_percent: 20,
-        replicas: Sectors(0),
-        label: "a test".to_owned(),
+        ..options_of(&config(0))
     };
     format_area(&mut area, &options).unwrap();
     let before = read_superblock(&mut area, Lba(0)).unwrap().superblock;
@@ -650,6 +639,5 @@ fn a_write_over_a_dirty_page_waits_for_no_budget_of_a_move() {
     let waited = waited(&mut world, |world| world.clients.is_empty());
     assert!(waited.is_some_and(|w| w < 5_000_000_000), "{waited:?}");
     assert!(world.engine.progress().is_some(), "the move is over: nothing was tested");
-    world.settle();
-    world.read_all();
+    world.settle_and_read();
 }

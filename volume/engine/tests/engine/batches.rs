@@ -45,8 +45,7 @@ fn a_batch_on_its_way_home_gives_way_to_a_checkpoint_that_a_flush_waits_for() {
     assert_eq!(world.failed, 1, "the flush that failed");
     assert!(world.engine.is_drained());
     world.home_is_complete();
-    world.crash([0; 32]);
-    world.read_all();
+    world.crash_and_read([0; 32]);
 }
 
 /// The first checkpoint after a failed flush fails too, as on a disk that home and area share.

@@ -88,8 +88,7 @@ fn the_logs_tail_does_not_pass_pages_that_another_flush_may_have_lost() {
     assert_eq!(world.failed, 1, "the client is told");
     world.settle();
     world.home_is_complete();
-    world.crash([1; 32]);
-    world.read_all();
+    world.crash_and_read([1; 32]);
 }
 
 /// The log's tail has passed a page, and the area does not know yet: a write at home still voids the
@@ -119,8 +118,7 @@ fn a_page_that_the_tail_has_passed_stays_void_after_a_failed_flush() {
         }
         assert_eq!(world.failed, 1, "the first flush tells of the failure");
     }
-    world.crash([1; 32]);
-    world.read_all();
+    world.crash_and_read([1; 32]);
 }
 
 /// The host reports the failure of an earlier write once: a write with FUA may get the report.
@@ -181,8 +179,7 @@ fn a_write_in_flight_at_a_failed_flush_fails_over_a_page_of_the_log() {
     fail_in_flight(&mut world, flushes_home);
     world.execute(in_flight(&world, zeroes));
     assert_eq!((world.clients.len(), world.failed), (0, 1), "home may have forgotten it");
-    world.settle();
-    world.read_all();
+    world.settle_and_read();
     world.home_is_complete();
 }
 

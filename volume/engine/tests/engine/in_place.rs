@@ -33,8 +33,7 @@ fn a_write_of_copied_pages_goes_to_the_copies_sector_by_sector() {
     // 4.5: all pages mapped, and the newest bytes stand there alone.
     world.issue(Op::Read, home(25, 2));
     assert_eq!(sent(&world), [(Target::Area, FIRST, 16)]);
-    world.settle();
-    world.read_all();
+    world.settle_and_read();
 }
 
 /// The others are absorbed while there is room, then go home.
@@ -63,8 +62,7 @@ fn a_write_of_more_than_copied_pages_is_split() {
     let all = [(4, 1), (6, 1)].map(|(page, n)| (Target::Home, GRID + page * 8, n * 8));
     assert!(all.iter().all(|io| sent(&world).contains(io)), "{:?}", sent(&world));
     assert!(sent(&world).contains(&(Target::Area, FIRST + 16, 8)));
-    world.settle();
-    world.read_all();
+    world.settle_and_read();
 }
 
 /// Twenty seconds without a client.
@@ -90,8 +88,7 @@ fn dirty_pages_go_home_when_a_new_plan_comes() {
     assert_eq!(world.engine.dirty(), Sectors(0));
     world.issue(Op::Read, home(5, 1));
     assert_eq!(world.waiting[0].target, Target::Home);
-    world.settle();
-    world.read_all();
+    world.settle_and_read();
     // And what is written afterwards stays until the next plan.
     for page in [50, 52, 60] {
         world.issue_settled(Op::Write, home(page, 1));
@@ -148,8 +145,7 @@ fn without_a_mark_a_write_goes_to_the_log() {
     }
     world.issue(Op::Write, home(25, 1));
     assert_eq!(world.engine.stats().in_place, 0);
-    world.settle();
-    world.read_all();
+    world.settle_and_read();
 }
 
 /// The log learns that home is newer before it learns that the place is void. In the other order a
@@ -170,8 +166,7 @@ fn a_place_is_void_only_after_the_log_knows_that_home_is_newer() {
     let home_is_newer = last(|c| matches!(c, Content::Tombstones(_)));
     let place_is_void = last(|c| matches!(c, Content::Invalid(_)));
     assert!(home_is_newer.is_some() && home_is_newer < place_is_void, "{log:?}");
-    world.settle();
-    world.read_all();
+    world.settle_and_read();
 }
 
 /// I/Os take effect, and no time passes.
@@ -373,6 +368,5 @@ fn a_copy_is_not_closed_while_its_page_goes_to_the_log() {
     }
     world.issue(Op::Flush, Extent::default());
     go_on(&mut world, |world| world.clients.is_empty());
-    world.crash([1; 32]);
-    world.read_all();
+    world.crash_and_read([1; 32]);
 }

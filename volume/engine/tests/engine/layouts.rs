@@ -159,8 +159,7 @@ fn a_cluster_overtaken_by_a_write_or_a_plan_leaves_no_old_bytes_in_ram() {
         world.execute(last);
     }
     assert_eq!(world.waiting.len(), 1, "nothing overwrites what a client reads");
-    world.settle();
-    world.read_all();
+    world.settle_and_read();
 }
 
 #[test]

@@ -218,8 +218,7 @@ fn a_record_names_no_tail_that_home_does_not_hold_durably() {
     others(&mut world);
     assert!(world.clients.is_empty() && is_held(&world));
     world.home = before;
-    world.crash([0; 32]);
-    world.read_all();
+    world.crash_and_read([0; 32]);
 }
 
 /// A move has read the page. The client's write goes home while the copy is written, and ends after
@@ -244,8 +243,7 @@ fn a_copy_on_its_way_is_not_used_once_its_home_is_being_written() {
         world.execute(at);
     }
     assert_eq!(world.engine.copied(), Sectors(8), "the page that nobody writes");
-    world.settle();
-    world.read_all();
+    world.settle_and_read();
     assert_eq!(world.engine.stats().overtaken, 8);
 }
 
@@ -256,15 +254,11 @@ fn an_attach_looks_behind_the_log_as_far_as_a_crash_can_have_lost_writes() {
     let (capacity, pages) = (Sectors(8 << 21), 256);
     let mut area = MemDevice::new(capacity);
     let options = FormatOptions {
-        uuid: [7; 16],
         capacity,
-        inside: None,
         grid: Sectors(0),
-        mode: Mode::WriteBack,
         segment_pages: pages,
         write_buffer_percent: 90,
-        replicas: Sectors(0),
-        label: "a test".to_owned(),
+        ..options_of(&writeback())
     };
     let geometry = format_area(&mut area, &options).unwrap();
     assert!(geometry.log_segments() > 6000, "{geometry:?}");
@@ -394,8 +388,7 @@ fn a_log_that_cannot_be_read_is_refused_and_mended() {
     assert!(matches!(repair(&mut area, true).unwrap(), Repair::Done(_)));
     let found = examine(&mut area).unwrap();
     assert!([3, 9, 4].iter().all(|&page| found.newest(page).is_some()));
-    w.crash([0; 32]);
-    w.read_all();
+    w.crash_and_read([0; 32]);
     // The checkpoint, too: the map is rebuilt.
     let mut w = in_use(true);
     let mut area = Ruled { area: &mut w.area, rule: unreadable(vec![2, 3, 4, 5]) };
@@ -403,8 +396,7 @@ fn a_log_that_cannot_be_read_is_refused_and_mended() {
     assert!(matches!(refused, AttachError::Unreadable { .. }), "{refused}");
     let Repair::Done(report) = repair(&mut area, false).unwrap() else { panic!("nothing is lost") };
     assert!(report.lost.is_empty(), "{report:?}");
-    w.crash([0; 32]);
-    w.read_all();
+    w.crash_and_read([0; 32]);
 }
 
 /// Home is complete until the superblock says that it may not be.
@@ -424,8 +416,7 @@ fn nothing_is_absorbed_before_the_superblock_says_so() {
         world.execute(0);
     }
     assert_eq!(examine(&mut world.area).unwrap().superblock().mode, Mode::WriteBack);
-    world.settle();
-    world.read_all();
+    world.settle_and_read();
 }
 
 /// Nothing written later tells that these records were flushed. The damage of one sector is healed,

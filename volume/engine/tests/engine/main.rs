@@ -113,18 +113,7 @@ impl World {
         for s in 0..config.area.0 {
             area.write(Extent::new(s, 1), &sector).unwrap();
         }
-        let options = FormatOptions {
-            uuid: [7; 16],
-            capacity: config.capacity,
-            inside: None,
-            grid: config.grid,
-            mode: config.mode,
-            segment_pages: config.segment_pages,
-            write_buffer_percent: config.write_buffer_percent,
-            replicas: config.replicas,
-            label: "a test".to_owned(),
-        };
-        format_area(&mut area, &options).unwrap();
+        format_area(&mut area, &options_of(&config)).unwrap();
         let (engine, _) = attach(&mut area, config, &kept([0; 32])).unwrap();
         let config = *engine.config();
         let first = |s| Written { value: s + 1, by: 0, issued: 0, ended: 0, dead: NEVER };
@@ -373,6 +362,18 @@ impl World {
         }
     }
 
+    /// All that follows, and then every read.
+    fn settle_and_read(&mut self) {
+        self.settle();
+        self.read_all();
+    }
+
+    /// Attaches the devices as they are, and then every read.
+    fn crash_and_read(&mut self, stamp: [u8; 32]) {
+        self.crash(stamp);
+        self.read_all();
+    }
+
     /// Home alone holds the last writes.
     fn home_is_complete(&mut self) {
         let stained: Vec<Extent> = self.engine.stained().collect();
@@ -433,6 +434,21 @@ fn config(cache_pages: u64) -> Config {
         sweep_bytes: Bytes(0),
         records: u32::MAX,
         ..Config::new(Sectors(CAPACITY))
+    }
+}
+
+/// The options of an area for this engine.
+fn options_of(config: &Config) -> FormatOptions {
+    FormatOptions {
+        uuid: [7; 16],
+        capacity: config.capacity,
+        inside: None,
+        grid: config.grid,
+        mode: config.mode,
+        segment_pages: config.segment_pages,
+        write_buffer_percent: config.write_buffer_percent,
+        replicas: config.replicas,
+        label: "a test".to_owned(),
     }
 }
 
@@ -562,8 +578,7 @@ proptest! {
         }
         world.fail_area_reads = false;
         world.fail_background = false;
-        world.settle();
-        world.read_all();
+        world.settle_and_read();
         world.restart([1; 32]);
         world.read_all();
         world.handle_settled(Input::Command(Command::Drain));

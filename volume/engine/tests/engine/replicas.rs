@@ -76,8 +76,7 @@ proptest! {
         }
         world.fail_area_reads = false;
         world.fail_background = false;
-        world.settle();
-        world.read_all();
+        world.settle_and_read();
         world.restart([1; 32]);
         world.read_all();
         world.handle_settled(Input::Command(Command::Drain));
@@ -215,8 +214,7 @@ fn a_client_takes_a_replicas_place_at_once_and_leaves_zeroes_beside_a_part() {
     assert_eq!(world.engine.free(), Sectors(39 * 8));
     world.read_all();
     world.issue_settled(Op::Flush, Extent::default());
-    world.crash([1; 32]);
-    world.read_all();
+    world.crash_and_read([1; 32]);
     assert_eq!(world.engine.free(), Sectors(39 * 8), "told exactly, and after a crash known");
 }
 
@@ -391,8 +389,7 @@ fn what_the_area_may_yet_call_free_is_not_absorbed() {
         let absorbed = world.engine.stats().absorbed;
         world.issue_settled(Op::Write, home(17, 1));
         assert_eq!(world.engine.stats().absorbed, absorbed + 1, "it is known to be used");
-        world.crash([1; 32]);
-        world.read_all();
+        world.crash_and_read([1; 32]);
     }
 }
 

@@ -270,15 +270,9 @@ fn an_area_with_replicas_is_divided_for_a_smaller_size_once_they_are_gone() {
     }
     let config = *world.engine.config();
     let options = FormatOptions {
-        uuid: [7; 16],
-        capacity: config.capacity,
-        inside: None,
-        grid: config.grid,
         mode: Mode::WriteThrough,
-        segment_pages: config.segment_pages,
-        write_buffer_percent: config.write_buffer_percent,
         replicas: fs2(0).replicas,
-        label: "a test".to_owned(),
+        ..options_of(&config)
     };
     resize_area(&mut smaller, &options, &before).unwrap();
     world.area = smaller;

@@ -49,8 +49,7 @@ fn a_damaged_clean_copy_is_dropped_before_anybody_reads_it() {
     assert_eq!((done.damaged, done.lost, world.engine.copied()), (1, 0, Sectors(72)));
     world.issue(Op::Read, home(2, 1));
     assert_eq!(world.waiting[0].target, Target::Home);
-    world.settle();
-    world.read_all();
+    world.settle_and_read();
     assert_eq!(world.engine.stats().damaged, 1, "no read met it");
     pass(&mut world);
     assert_eq!(world.engine.scrubbed().damaged, 1, "it is not counted again");
@@ -128,8 +127,7 @@ fn a_damaged_copy_in_the_log_does_not_void_newer_bytes_of_its_page() {
     while !world.clients.is_empty() {
         world.execute(0);
     }
-    world.crash([1; 32]);
-    world.read_all();
+    world.crash_and_read([1; 32]);
 }
 
 /// The bytes of a void page come back after a failed flush of home: not if they are damaged.
@@ -173,8 +171,7 @@ fn damaged_metadata_is_written_again() {
         pass(&mut world);
         assert_eq!(world.engine.scrubbed().damaged, 1, "{which}: it is whole again");
         assert!(examine(&mut world.area).is_ok());
-        world.crash([0; 32]);
-        world.read_all();
+        world.crash_and_read([0; 32]);
     }
 }
 
@@ -644,6 +641,5 @@ fn in_write_through_a_volume_goes_on_without_its_area() {
     // It comes back as it is, and home was written meanwhile.
     world.home_is_complete();
     world.waiting.clear();
-    world.crash([1; 32]);
-    world.read_all();
+    world.crash_and_read([1; 32]);
 }

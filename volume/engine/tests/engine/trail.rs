@@ -621,8 +621,7 @@ fn a_page_has_sixteen_copies_at_most() {
     assert_eq!(stand, newest[4..]);
     is_sound(&mut world);
     world.crash([0; 32]);
-    world.settle();
-    world.read_all();
+    world.settle_and_read();
 }
 
 /// The policy weighs a read at home for each fourth miss while it stands aside, too. The window of
