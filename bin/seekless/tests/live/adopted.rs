@@ -7,9 +7,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::process::Stdio;
-use std::time::Duration;
 
-use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::host::{self, Loop, Mount, Numbers, Server, run, seekless};
@@ -154,8 +152,7 @@ fn an_ext4_in_use_is_adopted_trimmed_grown_and_killed() {
 
     // Killed, and again before anything is proven.
     for kill in 0..3 {
-        server.signal(Signal::KILL);
-        server.wait(Duration::from_secs(5)).unwrap();
+        server.kill();
         drop(mount);
         drop(device);
         drop(server);

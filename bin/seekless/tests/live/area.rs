@@ -5,7 +5,6 @@
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 
-use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::host::Numbers;
@@ -24,8 +23,7 @@ fn killed(place: &Place) -> (Vec<u8>, Vec<u8>) {
     client.write(63 << 20, &new[1 << 20..][..(1 << 20) - 512]).unwrap();
     client.write(100 << 10, &new[100 << 10..][..64 << 10]).unwrap();
     client.flush().unwrap();
-    server.signal(Signal::KILL);
-    server.wait(std::time::Duration::from_secs(5)).unwrap();
+    server.kill();
     (before, new)
 }
 
@@ -147,8 +145,7 @@ fn an_older_copy_of_an_area_is_refused_by_a_repair_too() {
             place.serve(&[&BESIDE[..], &["--policy", "vanilla"]].concat());
         client.write(8 << 20, &[byte; 4096]).unwrap();
         client.flush().unwrap();
-        server.signal(Signal::KILL);
-        server.wait(std::time::Duration::from_secs(5)).unwrap();
+        server.kill();
         fs::read(&path).unwrap()
     };
     let older = after_a_write_of(1);
@@ -275,8 +272,7 @@ fn writes_are_absorbed_survive_a_kill_and_go_home_when_drained() {
     let status = place.status(&BESIDE);
     assert_eq!(status["mode"], "writeback");
     assert_eq!(status["dirty_bytes"], 2 << 20);
-    server.signal(Signal::KILL);
-    server.wait(std::time::Duration::from_secs(5)).unwrap();
+    server.kill();
     drop((server, client));
 
     let whole =
@@ -411,8 +407,7 @@ fn an_area_follows_its_home_to_another_size() {
     place.refused("volume resize disk.img --area disk.area --optimized 1MiB", &["needs at least"]);
     let (mut server, mut client) = place.serve(&BESIDE);
     client.write(9 << 20, &[7; 4096]).unwrap();
-    server.signal(Signal::KILL);
-    server.wait(std::time::Duration::from_secs(5)).unwrap();
+    server.kill();
     drop((server, client));
     let bytes = fs::read(place.path("disk.area")).unwrap();
     place.refused(
@@ -441,8 +436,7 @@ fn a_damaged_area_is_mended_and_what_is_lost_is_said_before() {
     let new = Numbers::new(4).bytes(64 << 10);
     client.write(1 << 20, &new).unwrap();
     client.flush().unwrap();
-    server.signal(Signal::KILL);
-    server.wait(std::time::Duration::from_secs(5)).unwrap();
+    server.kill();
     drop((server, client));
     let path = place.path("disk.area");
     let area = File::options().read(true).write(true).open(&path).unwrap();

@@ -5,9 +5,7 @@
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::host::{self, Kind, Loop, Mount, Server, XFS, attempt, run, seekless, with};
@@ -110,8 +108,7 @@ fn cannot_be_mounted_by_accident(kind: &Kind) {
         stands["dirty_bytes"].as_u64().unwrap() > 0
     });
     assert!(dirty, "nothing was absorbed");
-    server.signal(Signal::KILL);
-    server.wait(Duration::from_secs(5)).unwrap();
+    server.kill();
     drop((mount, front, server));
 
     let volume_args = [device.as_str(), "--area", &area];

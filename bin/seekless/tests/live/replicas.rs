@@ -10,7 +10,6 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use seekless_nbd::CommandFlags;
 use seekless_serve::client::Client;
@@ -535,8 +534,7 @@ fn a_volume_with_replicas_is_looked_into_mended_drained_and_divided_anew() {
         );
     }
     drop(client);
-    server.signal(Signal::KILL);
-    server.wait(Duration::from_secs(5)).unwrap();
+    server.kill();
     drop(server);
     let held = || (fs::read(place.path("disk.img")).unwrap(), fs::read(place.path("disk.area")));
     let was = held();
@@ -632,8 +630,7 @@ fn a_repair_hides_nothing_that_another_program_wrote_over_a_guard_and_in_free_sp
     let place = place();
     let (mut server, client) = replicated(&place);
     drop(client);
-    server.signal(Signal::KILL);
-    server.wait(Duration::from_secs(5)).unwrap();
+    server.kill();
     drop(server);
     let disk = File::options().read(true).write(true).open(place.path("disk.img")).unwrap();
     // As a repair of the file system would.
@@ -659,8 +656,7 @@ fn what_was_written_without_us_is_never_taken_for_free() {
     // After a drain the guard is down; then the server is killed.
     place.run("volume drain disk.img");
     assert!(place.status(&[])["replicas"]["free_bytes"].as_u64().unwrap() >= 40 << 20);
-    server.signal(Signal::KILL);
-    server.wait(Duration::from_secs(5)).unwrap();
+    server.kill();
     drop(server);
     let disk = File::options().read(true).write(true).open(place.path("disk.img")).unwrap();
     disk.write_all_at(&[6; 8192], 20 << 20).unwrap();
@@ -717,8 +713,7 @@ fn replicas_stand_on_both_sides_of_an_area_on_the_same_disk() {
         places.windows(2).map(|two| two[1] - two[0]).filter(|&gap| gap != 1).collect();
     assert!(gaps.len() == 1 && gaps[0] > (32 << 20) >> 12, "{first}: {gaps:?}");
     drop(client);
-    server.signal(Signal::KILL);
-    server.wait(Duration::from_secs(5)).unwrap();
+    server.kill();
     drop(server);
 
     let (server, mut client) = serve();
