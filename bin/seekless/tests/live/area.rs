@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt as _;
 use serde_json::Value;
 
 use crate::host::Numbers;
-use crate::place::{BESIDE, Place};
+use crate::place::{BESIDE, Place, end_both};
 
 /// A disk of 64 MiB in use, adopted in write-back, with something dirty, its server killed. What it
 /// looked like before, and the bytes that a client wrote over its first and last MiB.
@@ -225,8 +225,7 @@ fn a_disk_in_use_is_adopted_and_not_a_byte_of_it_changes() {
     );
     let (server, mut client) = place.serve(&BESIDE);
     assert!(client.read(0, 4 << 20).unwrap() == before[..4 << 20]);
-    drop(client);
-    server.stop();
+    end_both(server, client);
     assert!(fs::read(&disk).unwrap() == before, "serving it changed it");
 }
 
@@ -244,14 +243,12 @@ fn a_blank_disk_gives_a_part_to_its_area_wherever_that_lies() {
         for (i, piece) in content.chunks(1 << 20).enumerate() {
             client.write((i as u64) << 20, piece).unwrap();
         }
-        drop(client);
-        server.stop();
+        end_both(server, client);
         let (server, mut client) = place.serve(&["--policy", "vanilla"]);
         for (i, piece) in content.chunks(1 << 20).enumerate() {
             assert!(client.read((i as u64) << 20, 1 << 20).unwrap() == piece, "{at}, MiB {i}");
         }
-        drop(client);
-        server.stop();
+        end_both(server, client);
         assert!(fs::read(&disk).unwrap().starts_with(b"SEEKLESS"), "{at}: data over the locator");
         place.refused("volume format disk.img", &["seekless", "--force"]);
     }
@@ -353,8 +350,7 @@ fn what_does_not_belong_together_is_not_attached() {
     place.refused(&with("disk.img", "disk.area"), &["disk.img", "another process"]);
     place.refused(&with("disk.img", "other.area"), &["disk.img", "another process"]);
     place.refused(&with("other.img", "disk.area"), &["disk.area", "another process"]);
-    drop(client);
-    server.stop();
+    end_both(server, client);
     // Another disk of the same size.
     place.refused(&with("other.img", "disk.area"), &["disk.img", "other.img", "--moved"]);
     // Another size.
@@ -423,8 +419,7 @@ fn an_area_follows_its_home_to_another_size() {
     assert_eq!(status["area_bytes"], 12 << 20);
     let (server, mut client) = place.serve(&BESIDE);
     assert!(client.read(9 << 20, 4096).unwrap() == [7; 4096]);
-    drop(client);
-    server.stop();
+    end_both(server, client);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::host::{self, Kind, Loop, Mount, Server, XFS, attempt, run, seekless, with};
 use crate::need;
-use crate::place::serve;
+use crate::place::{end_both, serve};
 
 /// A file with a loop device on it.
 fn disk(dir: &Path, name: &str, mib: u64, options: &[&str]) -> (PathBuf, Loop) {
@@ -243,14 +243,12 @@ fn a_blank_device_holds_its_area_and_is_claimed_for_one() {
         refused(&["serve", device, "--nbd", "unix:x.sock"], &["in use", device]);
         refused(&["volume", "format", device, "--force"], &["in use", device]);
         assert!(!attempt(["mkfs.ext4", "-q", "-F", device]).status.success(), "mkfs had it");
-        drop(client);
-        server.stop();
+        end_both(server, client);
         does(&["volume", "check", device, "--data"]);
         assert_eq!(status(&[device])["mode"], "writeback");
         let (server, mut client) = serve();
         assert_eq!(client.read(5 << 20, 8192).unwrap(), [at.len() as u8; 8192]);
-        drop(client);
-        server.stop();
+        end_both(server, client);
         does(&["volume", "detach", device]);
         // Shrunken.
         let whole = fs::read(&file).unwrap();
@@ -290,8 +288,7 @@ fn a_disk_and_an_area_on_devices_belong_together() {
     refused(&serve(home, area), &["in use", home]);
     refused(&serve(other, area), &["in use", area]);
     refused(&["volume", "format", other, "--at", area], &["in use", area]);
-    drop(client);
-    server.stop();
+    end_both(server, client);
     // The wrong disk, of the same size; and the right one under another name is proven by nothing
     // but its guard.
     refused(&serve(other, area), &["was made for", other]);

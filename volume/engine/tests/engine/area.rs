@@ -215,8 +215,7 @@ fn nobody_waits_for_a_log_that_a_damaged_page_keeps_full() {
             if world.clients.is_empty() {
                 break;
             }
-            world.now = world.now.max(world.engine.wakeup().unwrap().0);
-            world.handle(Input::Tick);
+            assert!(world.wake());
         }
         assert!(world.clients.is_empty(), "{op:?} of {extent} waits: {:?}", world.engine);
     }

@@ -209,9 +209,7 @@ fn a_record_names_no_tail_that_home_does_not_hold_durably() {
     }
     // Once the clients are idle.
     while !is_held(&world) {
-        let at = world.engine.wakeup().unwrap();
-        world.now = world.now.max(at.0);
-        world.handle(Input::Tick);
+        assert!(world.wake());
         others(&mut world);
     }
     world.issue(Op::Write, home(3, 1));

@@ -355,6 +355,14 @@ impl World {
         assert_eq!(self.engine.progress(), None, "background work converges: {:?}", self.engine);
     }
 
+    /// The time until the engine's next wake-up passes. False if there is none.
+    fn wake(&mut self) -> bool {
+        let Some(at) = self.engine.wakeup() else { return false };
+        self.now = self.now.max(at.0);
+        self.handle(Input::Tick);
+        true
+    }
+
     /// Every usable copy equals the last write.
     fn read_all(&mut self) {
         for start in (0..CAPACITY).step_by(8) {

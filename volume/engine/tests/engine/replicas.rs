@@ -362,9 +362,7 @@ fn what_the_area_may_yet_call_free_is_not_absorbed() {
         let telling = |io: &Io| io.target == Target::Home && io.op == Op::Flush;
         while !world.waiting.iter().any(telling) {
             if world.waiting.is_empty() {
-                let at = world.engine.wakeup().expect("the replica is on its way");
-                world.now = world.now.max(at.0);
-                world.handle(Input::Tick);
+                assert!(world.wake(), "no replica is on its way");
             } else {
                 world.execute(0);
             }

@@ -53,10 +53,7 @@ pub(super) fn pass(world: &mut World, held: impl Fn(&Io) -> bool) -> bool {
         world.execute(at);
         return true;
     }
-    let Some(at) = world.engine.wakeup() else { return false };
-    world.now = world.now.max(at.0);
-    world.handle(Input::Tick);
-    true
+    world.wake()
 }
 
 /// Everything that happens in ten seconds while these I/Os are held.

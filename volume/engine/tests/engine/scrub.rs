@@ -200,9 +200,7 @@ fn pages_that_cannot_be_read_are_dropped_one_by_one() {
     let mut failed = 0;
     while world.engine.scrubbed().running {
         if world.waiting.is_empty() {
-            let at = world.engine.wakeup().unwrap();
-            world.now = world.now.max(at.0);
-            world.handle(Input::Tick);
+            assert!(world.wake());
             continue;
         }
         // All long reads, and the first short one behind them.
@@ -244,8 +242,7 @@ fn the_scrub_works_in_idle_time_only_and_takes_a_tenth_of_it() {
             (world.now, reads) = (world.now + 5_000_000, reads + 1);
             world.execute(0);
         } else {
-            world.now = world.now.max(world.engine.wakeup().unwrap().0);
-            world.handle(Input::Tick);
+            assert!(world.wake());
         }
     }
     assert!(reads >= 3, "{reads}");
@@ -269,8 +266,7 @@ fn what_changes_meanwhile_is_not_damaged() {
     world.handle(Input::Scrub);
     while !world.waiting.iter().any(|io| io.op == Op::Read) {
         if world.waiting.is_empty() {
-            world.now = world.now.max(world.engine.wakeup().unwrap().0);
-            world.handle(Input::Tick);
+            assert!(world.wake());
         } else {
             world.execute(0);
         }
@@ -304,8 +300,7 @@ fn a_segment_that_the_scrub_reads_is_not_overwritten() {
             break *io;
         }
         if world.waiting.is_empty() {
-            world.now = world.now.max(world.engine.wakeup().expect("a pass goes on").0);
-            world.handle(Input::Tick);
+            assert!(world.wake(), "a pass ends early");
         } else {
             world.execute(0);
         }
@@ -580,10 +575,7 @@ fn without_area(world: &mut World) {
             world.handle(Input::Done { io: io.id, result: Err(IoFailed) });
         } else if !world.waiting.is_empty() {
             world.execute(0);
-        } else if let Some(at) = world.engine.wakeup() {
-            world.now = world.now.max(at.0);
-            world.handle(Input::Tick);
-        } else {
+        } else if !world.wake() {
             return;
         }
     }

@@ -24,7 +24,11 @@ pub(super) fn foreseeing(world: &mut World) {
 }
 
 fn world(cache_pages: u64) -> World {
-    let mut world = World::new(options(cache_pages));
+    foreseen(options(cache_pages))
+}
+
+fn foreseen(config: Config) -> World {
+    let mut world = World::new(config);
     foreseeing(&mut world);
     world
 }
@@ -120,8 +124,7 @@ fn copies_stand_in_the_order_of_use_and_are_read_in_one_piece() {
 
 #[test]
 fn a_window_is_no_longer_than_a_buffer() {
-    let mut world = World::new(Config { buffer_bytes: Bytes(8 * 4096), ..options(8) });
-    foreseeing(&mut world);
+    let mut world = foreseen(Config { buffer_bytes: Bytes(8 * 4096), ..options(8) });
     let pages: Vec<u64> = (0..20).map(|i| 2 * i).collect();
     for some in pages.chunks(3) {
         append(&mut world, some);
@@ -132,8 +135,7 @@ fn a_window_is_no_longer_than_a_buffer() {
     assert!(world.waiting[0].target == Target::Area && (32..=64).contains(&all), "{all}");
     world.settle();
     // Nor is one of home.
-    let mut world = World::new(Config { buffer_bytes: Bytes(8 * 4096), ..options(32) });
-    foreseeing(&mut world);
+    let mut world = foreseen(Config { buffer_bytes: Bytes(8 * 4096), ..options(32) });
     (0..40).for_each(|page| foresee(&mut world, page, Foreseen::is_near));
     world.issue(Op::Read, home(20, 1));
     let all: u64 = world.waiting.iter().map(|io| io.extent.len.0).sum();
@@ -158,8 +160,7 @@ fn waiting(world: &World) -> Vec<u64> {
 fn a_window_ends_where_a_client_waits_if_clients_leave_time() {
     for (gap, first) in [(40_000_000, 16), (0, 43)] {
         let (append_pages, buffer_bytes) = (0, Bytes(64 * 4096));
-        let mut world = World::new(Config { append_pages, buffer_bytes, ..options(64) });
-        foreseeing(&mut world);
+        let mut world = foreseen(Config { append_pages, buffer_bytes, ..options(64) });
         read_with(&mut world, &[0, 1, 2, 3, 4, 5, 6, 7], gap);
         (16..64).for_each(|page| foresee(&mut world, page, Foreseen::is_near));
         world.now += gap;
@@ -186,8 +187,7 @@ fn where_operations_count_a_window_is_one_read() {
     let toll = Toll { read: Duration(5_000_000), ..Toll::default() };
     for (toll, first) in [(toll, 48), (Toll { merges: true, ..toll }, 5)] {
         let (append_pages, buffer_bytes) = (0, Bytes(64 * 4096));
-        let mut world = World::new(Config { append_pages, buffer_bytes, toll, ..options(64) });
-        foreseeing(&mut world);
+        let mut world = foreseen(Config { append_pages, buffer_bytes, toll, ..options(64) });
         read_with(&mut world, &[0, 1, 2, 3, 4, 5, 6, 7], 40_000_000);
         (16..64).for_each(|page| foresee(&mut world, page, Foreseen::is_near));
         world.now += 40_000_000;
@@ -201,8 +201,7 @@ fn where_operations_count_a_window_is_one_read() {
 #[test]
 fn a_batch_is_short_if_clients_leave_time() {
     let longest = |gap: u64| {
-        let mut world = World::new(Config { append_pages: 2, ..options(64) });
-        foreseeing(&mut world);
+        let mut world = foreseen(Config { append_pages: 2, ..options(64) });
         let pages: Vec<u64> = (0..11).map(|i| 5 * i).collect();
         pages.iter().for_each(|&page| foresee(&mut world, page, Foreseen::is_ahead));
         read_with(&mut world, &pages, gap);
@@ -266,8 +265,7 @@ fn a_write_during_an_append_overtakes_it() {
 fn a_page_that_the_write_buffer_holds_is_not_appended() {
     for gather in [Duration::ZERO, Duration::from_millis(700)] {
         let mode = Mode::WriteBack;
-        let mut world = World::new(Config { mode, gather, ..options(32) });
-        foreseeing(&mut world);
+        let mut world = foreseen(Config { mode, gather, ..options(32) });
         append(&mut world, &[40]);
         for page in [10, 30] {
             foresee(&mut world, page, Foreseen::is_ahead);
@@ -293,8 +291,7 @@ fn a_page_that_the_write_buffer_holds_is_not_appended() {
 
 #[test]
 fn a_read_of_the_write_buffer_is_none_of_the_trail() {
-    let mut world = World::new(Config { mode: Mode::WriteBack, ..options(8) });
-    foreseeing(&mut world);
+    let mut world = foreseen(Config { mode: Mode::WriteBack, ..options(8) });
     append(&mut world, &[40]);
     world.issue_settled(Op::Write, home(30, 1));
     forget(&mut world);
@@ -470,8 +467,7 @@ fn a_client_is_answered_where_copies_out_of_order_cannot_be_read() {
 #[test]
 fn copies_outlive_a_stop_in_order() {
     for mode in [Mode::WriteThrough, Mode::WriteBack] {
-        let mut world = World::new(Config { mode, ..options(8) });
-        foreseeing(&mut world);
+        let mut world = foreseen(Config { mode, ..options(8) });
         append(&mut world, &[10, 20]);
         append(&mut world, &[10]);
         let standing = world.engine.standing();
