@@ -1,7 +1,7 @@
 //! State that outlives the engine: the write buffer, crashes, damage, repair.
 
 use super::device::{Ruled, fails_after};
-use super::log::{execute_all, in_flight, log_of, record_of};
+use super::log::{execute_all, log_of, record_of};
 use super::rules::{none, until, waited};
 use super::*;
 use seekless_engine::format::read_superblock;
@@ -574,10 +574,8 @@ fn what_a_failed_flush_was_to_make_void_the_next_one_does() {
     assert_eq!(world.engine.dirty(), Sectors(0));
     world.issue(Op::Flush, Extent::default());
     let flushes = |io: &Io| (io.target, io.op) == (Target::Area, Op::Flush);
-    while !world.waiting.iter().any(flushes) {
-        world.execute(0);
-    }
-    let io = world.waiting.remove(in_flight(&world, flushes));
+    let at = until(&mut world, none, flushes);
+    let io = world.waiting.remove(at);
     world.failed_at = NEVER / 2;
     world.handle(Input::Done { io: io.id, result: Err(IoFailed) });
     execute_all(&mut world);

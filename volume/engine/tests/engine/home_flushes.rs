@@ -3,7 +3,7 @@
 
 use super::area::writeback;
 use super::log::in_flight;
-use super::rules::{fail, fail_in_flight, none, pass, until};
+use super::rules::{fail, fail_first, fail_in_flight, none, pass, until};
 use super::*;
 
 fn flushes_home(io: &Io) -> bool {
@@ -18,9 +18,7 @@ fn drains(world: &mut World) -> MemDevice {
     world.issue_settled(Op::Flush, Extent::default());
     let before = world.home.clone();
     world.handle(Input::Command(Command::Drain));
-    while !world.waiting.iter().any(flushes_home) {
-        world.execute(0);
-    }
+    until(world, none, flushes_home);
     before
 }
 
@@ -98,9 +96,7 @@ fn a_page_that_the_tail_has_passed_stays_void_after_a_failed_flush() {
     let mut world = World::new(writeback());
     drains(&mut world);
     world.execute(in_flight(&world, flushes_home));
-    while !world.waiting.iter().any(flushes_home) {
-        world.execute(0);
-    }
+    until(&mut world, none, flushes_home);
     let zeroes = |io: &Io| io.op == Op::WriteZeroes;
     world.issue(Op::WriteZeroes, home(3, 1));
     world.execute(in_flight(&world, zeroes));
@@ -140,10 +136,7 @@ fn a_flush_of_home_that_fails_in_the_background_is_told_to_one_client() {
     world.issue_at_once(Op::WriteZeroes, home(9, 1));
     world.issue_at_once(Op::Write, home(3, 1));
     world.handle(Input::Command(Command::Drain));
-    while !world.waiting.iter().any(flushes_home) {
-        world.execute(0);
-    }
-    fail_in_flight(&mut world, flushes_home);
+    fail_first(&mut world, none, flushes_home);
     world.failed_at = NEVER / 2;
     for failed in [1, 1] {
         world.issue_settled(Op::Flush, Extent::default());

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use super::area::{in_use, spoil, writeback};
 use super::device::{Ruled, unreadable};
-use super::rules::fail;
+use super::rules::{fail, none, until};
 use super::*;
 use seekless_engine::format::read_superblock;
 
@@ -47,9 +47,7 @@ fn a_header_knows_of_all_that_was_flushed() {
     // This voids a page. A record says so, and the flush waits for it.
     world.issue_at_once(Op::WriteZeroes, home(9, 1));
     world.issue(Op::Flush, Extent::default());
-    while !world.waiting.iter().any(|io| io.target == Target::Area && io.op == Op::Write) {
-        world.execute(0);
-    }
+    until(&mut world, none, |io| io.target == Target::Area && io.op == Op::Write);
     world.issue(Op::Write, home(50, 1));
     // The later one ends first.
     world.execute(in_flight(&world, |io| io.extent.len == Sectors(2 * 8)));
@@ -227,9 +225,7 @@ fn a_copy_on_its_way_is_not_used_once_its_home_is_being_written() {
     world.handle(Input::Install(plan_of(&[(3, 2, 0)])));
     let read =
         |io: &Io| (io.target, io.op, io.class) == (Target::Home, Op::Read, Class::Background);
-    while !world.waiting.iter().any(read) {
-        world.execute(0);
-    }
+    until(&mut world, none, read);
     while let Some(at) = world.waiting.iter().position(read) {
         world.execute(at);
     }

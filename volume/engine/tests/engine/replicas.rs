@@ -360,13 +360,7 @@ fn what_the_area_may_yet_call_free_is_not_absorbed() {
         world.handle(Input::Replicate(vec![replica(17, &[(0, 1)])]));
         // Until the round with the news of the stain has begun.
         let telling = |io: &Io| io.target == Target::Home && io.op == Op::Flush;
-        while !world.waiting.iter().any(telling) {
-            if world.waiting.is_empty() {
-                assert!(world.wake(), "no replica is on its way");
-            } else {
-                world.execute(0);
-            }
-        }
+        until(&mut world, none, telling);
         for _ in 0..2 {
             world.issue(Op::Write, home(17, 1));
             let at = world.waiting.iter().position(|io| io.extent == home(17, 1));

@@ -2,7 +2,7 @@
 
 use super::area::{answer_failing, spoil, writeback};
 use super::log::{execute_all, in_flight, record_of};
-use super::rules::fail;
+use super::rules::{fail_first, none, until};
 use super::*;
 use seekless_engine::format::read_superblock;
 use seekless_engine::{GuardStep, Guarding, Trouble};
@@ -145,11 +145,7 @@ fn a_damaged_copy_does_not_come_back_after_a_failed_flush() {
     }
     let flushes_home = |io: &Io| (io.target, io.op) == (Target::Home, Op::Flush);
     world.issue(Op::Flush, Extent::default());
-    while !world.waiting.iter().any(flushes_home) {
-        world.execute(0);
-    }
-    let flush = in_flight(&world, flushes_home);
-    fail(&mut world, flush);
+    fail_first(&mut world, none, flushes_home);
     assert_eq!(world.engine.dirty(), Sectors(0), "damaged bytes are nobody's newest");
     world.settle();
     world.issue_settled(Op::Read, home(3, 1));
@@ -264,13 +260,7 @@ fn what_changes_meanwhile_is_not_damaged() {
     let mut world = World::new(writeback());
     world.issue_settled(Op::Write, home(3, 2));
     world.handle(Input::Scrub);
-    while !world.waiting.iter().any(|io| io.op == Op::Read) {
-        if world.waiting.is_empty() {
-            assert!(world.wake());
-        } else {
-            world.execute(0);
-        }
-    }
+    until(&mut world, none, |io| io.op == Op::Read);
     world.issue_settled(Op::Write, home(3, 2));
     let done = world.engine.scrubbed();
     assert_eq!((done.passes, done.damaged), (1, 0));
@@ -408,10 +398,8 @@ fn a_failed_flush_or_read_of_the_area_leads_to_write_through_too() {
         } else {
             world.issue(Op::Flush, Extent::default());
             let is_flush = |io: &Io| io.target == Target::Area && io.op == Op::Flush;
-            while !world.waiting.iter().any(is_flush) {
-                world.execute(0);
-            }
-            let io = world.waiting.remove(in_flight(&world, is_flush));
+            let at = until(&mut world, none, is_flush);
+            let io = world.waiting.remove(at);
             world.handle(Input::Done { io: io.id, result: Err(IoFailed) });
         }
         execute_all(&mut world);
@@ -506,10 +494,8 @@ fn with_a_flush_of_the_area(world: &mut World) -> Io {
     world.issue_at_once(Op::Write, home(3, 2));
     world.issue(Op::Flush, Extent::default());
     let is_flush = |io: &Io| io.target == Target::Area && io.op == Op::Flush;
-    while !world.waiting.iter().any(is_flush) {
-        world.execute(0);
-    }
-    world.waiting.remove(in_flight(world, is_flush))
+    let at = until(world, none, is_flush);
+    world.waiting.remove(at)
 }
 
 #[test]
