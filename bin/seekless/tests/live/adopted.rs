@@ -12,15 +12,12 @@ use serde_json::Value;
 
 use crate::host::{self, Loop, Mount, Numbers, Server, run, seekless};
 use crate::need;
+use crate::replicas::ours;
 
 const MIB: u64 = 1 << 20;
 /// The disk, and the file system at its beginning.
 const DISK: u64 = 160 * MIB;
 const SYSTEM: u64 = 112 * MIB;
-
-fn ours(args: &[&str]) -> String {
-    host::succeeds(seekless().args(args))
-}
 
 /// Files that a file system should have, by number: length and seed.
 struct Files(BTreeMap<u64, (usize, u64)>);

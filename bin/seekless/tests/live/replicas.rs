@@ -72,7 +72,7 @@ fn xfs_ages_as_on_a_bare_disk() {
     ages(&XFS);
 }
 
-fn ours(args: &[&str]) -> String {
+pub(crate) fn ours(args: &[&str]) -> String {
     host::succeeds(seekless().args(args))
 }
 
