@@ -5,13 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use seekless_block::{Flags, Op};
-use seekless_trace::{OpenOptions, Record, Row, Source, TableTrace, TraceError};
+use seekless_trace::{OpenOptions, Row, Source, TableTrace, TraceError};
 
+use crate::sources::records;
 use crate::support::{FIXTURES, fixture};
-
-fn records(source: &Source) -> Vec<Record> {
-    source.open(&OpenOptions::default()).unwrap().map(Result::unwrap).collect()
-}
 
 #[test]
 fn a_held_trace_is_the_trace() {

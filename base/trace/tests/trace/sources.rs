@@ -9,7 +9,7 @@ use seekless_trace::{Format, OpenOptions, Record, Source, TraceError};
 use crate::fixtures::big_endian;
 use crate::support::{fixture, open, read};
 
-fn records(source: &Source) -> Vec<Record> {
+pub(crate) fn records(source: &Source) -> Vec<Record> {
     source.open(&OpenOptions::default()).unwrap().map(Result::unwrap).collect()
 }
 

@@ -92,12 +92,11 @@ fn check_systems(figure: &Value) {
 
 #[test]
 fn borg_is_reproduced_with_the_papers_numbers_beside_ours() {
-    let place = Place::new();
     let runs = r#"{"runs": [
         {"name": "gimp", "system": "vanilla", "phase": "measured", "wall_s": 4.0},
         {"name": "gimp", "system": "vanilla", "phase": "measured", "wall_s": 6.0},
         {"name": "gimp", "system": "vanilla", "phase": "training", "wall_s": 60.0}]}"#;
-    place.file("real.json", runs);
+    let place = Place::with("real.json", runs);
     let args = ["reproduce", "borg", "--scale", "0.01", "--started", "real.json"];
     let told = place.told(&[&args[..], &["--report", "b.html"]].concat());
     assert_eq!((&told["what"], &told["scale"]), (&"borg".into(), &0.01.into()));

@@ -4,7 +4,6 @@ use crate::support::{Dice, Place, disksim, number, scattered};
 
 #[test]
 fn tune_finds_the_area_that_holds_what_comes_again() {
-    let place = Place::new();
     let mut dice = Dice::new(43);
     // 600 places again and again, amid ten times as many that never come back.
     let again = scattered(&mut dice, 600);
@@ -13,7 +12,7 @@ fn tune_finds_the_area_that_holds_what_comes_again() {
         all.extend_from_slice(&again);
         all.extend(scattered(&mut dice, 400));
     }
-    place.file("a.trace", disksim(&all));
+    let place = Place::with("a.trace", disksim(&all));
     let args = ["tune", "a.trace", "--disk", "wd800jb", "--cache", "1MiB", "--folds", "8"];
     let json = place.told(&[&args[..], &["--report", "t.html"]].concat());
     assert_eq!(json["schema"], "seekless.tune/1");
@@ -48,10 +47,9 @@ fn tune_finds_the_area_that_holds_what_comes_again() {
 /// Writes that a buffer absorbs are work for later. The folds that choose may not leave it to others.
 #[test]
 fn the_folds_that_choose_pay_for_their_writes() {
-    let place = Place::new();
     let mut writes = scattered(&mut Dice::new(44), 1_000);
     writes.iter_mut().for_each(|(_, _, reads)| *reads = false);
-    place.file("a.trace", disksim(&writes));
+    let place = Place::with("a.trace", disksim(&writes));
     let json = place.told(&[
         "tune", "a.trace", "--disk", "wd800jb", "--cache", "1MiB", "--folds", "4", "--gather", "1s",
     ]);

@@ -78,9 +78,8 @@ fn more_ram_takes_no_gain_away() {
 
 #[test]
 fn a_training_is_not_measured_and_not_forgotten() {
-    let place = Place::new();
     let once = scattered(&mut Dice::new(41), 400);
-    place.file("a.trace", disksim(&once.repeat(8)));
+    let place = Place::with("a.trace", disksim(&once.repeat(8)));
     let of = |train: &str| {
         let args = ["a.trace", "--disk", "wd800jb", "--cache", "1MiB", "--train", train];
         let json = place.json(&[&args[..], &["--policy", "vanilla,adaptive"]].concat());
@@ -106,12 +105,11 @@ fn is_all_replayed(json: &Value) {
 /// A device with flushes alone has no addresses, and days that go back count for a later day.
 #[test]
 fn no_request_is_split_and_not_replayed() {
-    let place = Place::new();
     let title = "time_s,device,rwbs,sector,sectors,pid,process,day,service_s\n";
     let read = |i: u64, day: &str| format!("{i}.0,a,R,{},8,,,{day},\n", i * 80_000);
     let flush = |i: u64| format!("{i}.0,b,F,0,0,,,,\n");
     let flushed = (0..100).map(|i| if i % 5 < 2 { read(i, "") } else { flush(i) });
-    place.file("flushed.csv", title.to_owned() + &flushed.collect::<String>());
+    let place = Place::with("flushed.csv", title.to_owned() + &flushed.collect::<String>());
     let of =
         |days: [&str; 4]| (0..40).map(|i: u64| read(i, days[i as usize / 10])).collect::<String>();
     place.file("back.csv", title.to_owned() + &of(["0", "2", "1", "3"]));
@@ -138,11 +136,10 @@ fn no_request_is_split_and_not_replayed() {
 
 #[test]
 fn where_nothing_repeats_no_day_pays_for_it() {
-    let place = Place::new();
     // Five days of 2,000 reads; each day has other data.
     let mut dice = Dice::new(42);
     let line = |i: u64| format!("{} 8 {} {i}\n", dice.below(5_000_000) * 8, i / 2_000);
-    place.file("a.lis", (0..10_000).map(line).collect::<String>());
+    let place = Place::with("a.lis", (0..10_000).map(line).collect::<String>());
     let args = ["a.lis", "--disk", "wd800jb", "--train", "20%", "--policy", "vanilla,adaptive"];
     let args = [&args[..], &["--read-ahead", "0"]].concat();
     let json = place.json(&args);
@@ -161,8 +158,7 @@ fn where_nothing_repeats_no_day_pays_for_it() {
 /// A day is not long enough to hide requests that are booked to the next one.
 #[test]
 fn a_day_of_one_request_has_the_time_of_this_request() {
-    let place = Place::new();
-    place.file("a.lis", "20000000 8 0 0\n40000000 8 1 1\n0 8 2 2\n");
+    let place = Place::with("a.lis", "20000000 8 0 0\n40000000 8 1 1\n0 8 2 2\n");
     let args = ["a.lis", "--disk", "wd800jb", "--train", "0%"];
     let json = place.json(&[&args[..], &["--policy", "vanilla,adaptive,clairvoyant"]].concat());
     for policy in ["adaptive", "clairvoyant"] {
@@ -215,10 +211,9 @@ fn a_trail_takes_the_room_that_the_disk_has() {
 /// A small trace on a large disk: the trail is near it, or as far away as the disk allows.
 #[test]
 fn a_trail_at_the_end_of_the_disk_is_far_away_and_costs_more() {
-    let place = Place::new();
     let mut dice = Dice::new(43);
     let once: Vec<_> = (0..400).map(|_| (dice.below(200_000) * 8, 8, true)).collect();
-    place.file("a.trace", disksim(&once.repeat(8)));
+    let place = Place::with("a.trace", disksim(&once.repeat(8)));
     let policies = "adaptive,adaptive:area-at=disk-end,clairvoyant:area-at=disk-end";
     let args = ["a.trace", "--disk", "wd800jb", "--cache", "1MiB", "--train", "0"];
     let json = place.json(&[&args[..], &["--policy", policies]].concat());
@@ -269,8 +264,7 @@ fn a_trace_of_very_many_days_gets_a_note() {
 
 #[test]
 fn every_format_is_simulated_from_cold() {
-    let place = Place::new();
-    place.file("a.trace", mixed());
+    let place = Place::with("a.trace", mixed());
     let outs = ["b.parquet", "csv:b.csv", "fio:b.fio", "oraclegeneral:b.bin"];
     let policies = "vanilla,adaptive,adaptive:trail=off,clairvoyant";
     let base = ["--disk", "wd800jb", "--train", "0%", "--policy", policies];

@@ -21,8 +21,7 @@ fn words(advice: &Value) -> String {
 
 #[test]
 fn where_requests_are_random_it_says_no_gain() {
-    let place = Place::new();
-    place.file("a.trace", disksim(&scattered(&mut Dice::new(21), 12_000)));
+    let place = Place::with("a.trace", disksim(&scattered(&mut Dice::new(21), 12_000)));
     let bare = ["a.trace", "--disk", "wd800jb", "--read-ahead", "0"];
     let advice = advice(&place, &bare);
     assert_eq!(advice["schema"], "seekless.advise/1");
@@ -49,7 +48,6 @@ fn where_requests_are_random_it_says_no_gain() {
 /// holds and a trail does.
 #[test]
 fn a_policy_and_more_ram_are_tried_together() {
-    let place = Place::new();
     let mut dice = Dice::new(23);
     let mut far = |n: usize| -> Vec<(u64, u64, bool)> {
         (0..n).map(|_| (dice.below(600_000) * 64, 64, true)).collect()
@@ -60,7 +58,7 @@ fn a_policy_and_more_ram_are_tried_together() {
         all.extend((0..3_000).map(|_| few[dice.below(few.len() as u64) as usize]));
         all.extend(&round);
     }
-    place.file("a.trace", disksim(&all));
+    let place = Place::with("a.trace", disksim(&all));
     let args = ["a.trace", "--disk", "wd800jb", "--cache", "1MiB", "--policy", "adaptive"];
     let advice = advice(&place, &args);
     let share = |change: &str, name: &str| {
@@ -79,9 +77,8 @@ fn a_policy_and_more_ram_are_tried_together() {
 
 #[test]
 fn what_is_asked_again_and_again_is_found_worth_it() {
-    let place = Place::new();
     let once = scattered(&mut Dice::new(22), 1000);
-    place.file("a.trace", disksim(&once.repeat(24)));
+    let place = Place::with("a.trace", disksim(&once.repeat(24)));
     let advice = advice(&place, &["a.trace", "--disk", "wd800jb", "--cache", "1MiB"]);
     assert_eq!(advice["verdict"], "worth", "{}", words(&advice));
     let best = chosen(&advice);
@@ -103,13 +100,12 @@ fn what_is_asked_again_and_again_is_found_worth_it() {
 
 #[test]
 fn no_system_sees_what_is_yet_to_come() {
-    let place = Place::new();
     let mut dice = Dice::new(23);
     let (mut a, b) = (scattered(&mut dice, 500), scattered(&mut dice, 500));
     // Both reach equally far.
     a[0].0 = 5_000_000 * 8;
     // Eight folds of 500 requests; the traces differ in the last alone.
-    place.file("a.trace", disksim(&a.repeat(8)));
+    let place = Place::with("a.trace", disksim(&a.repeat(8)));
     place.file("b.trace", disksim(&[a.repeat(7), b].concat()));
     let args = |name| [name, "--disk", "wd800jb", "--cache", "1MiB", "--folds", "8"];
     let (one, other) = (advice(&place, &args("a.trace")), advice(&place, &args("b.trace")));
@@ -129,8 +125,7 @@ fn no_system_sees_what_is_yet_to_come() {
 
 #[test]
 fn the_system_as_it_is_costs_what_simulate_says() {
-    let place = Place::new();
-    place.file("a.trace", mixed());
+    let place = Place::with("a.trace", mixed());
     let advice = advice(&place, &["a.trace", "--disk", "wd800jb"]);
     let all = ["a.trace", "--disk", "wd800jb", "--policy", "vanilla", "--train", "0%"];
     let simulated = busy(&place.json(&all), "vanilla");
@@ -169,8 +164,7 @@ fn the_days_left_out_come_to_what_the_range_says() {
 
 #[test]
 fn what_cannot_be_cut_or_does_not_fit_is_refused_with_reason() {
-    let place = Place::new();
-    place.file("one.trace", disksim(&[(0, 8, true)]));
+    let place = Place::with("one.trace", disksim(&[(0, 8, true)]));
     place.file("far.trace", disksim(&[(1 << 40, 8, true); 100]));
     place.refuses("advise one.trace --disk wd800jb", &["too few requests"]);
     place.refuses("advise far.trace --disk wd800jb", &["Choose a larger disk"]);
@@ -180,8 +174,7 @@ fn what_cannot_be_cut_or_does_not_fit_is_refused_with_reason() {
 
 #[test]
 fn the_disk_is_chosen_by_the_size_of_the_device() {
-    let place = Place::new();
-    place.file("a.trace", mixed());
+    let place = Place::with("a.trace", mixed());
     let disk_for = |size: &str| advice(&place, &["a.trace", "--device-size", size])["disk"].clone();
     assert_eq!(disk_for("80GB"), "wd800jb");
     assert_eq!(disk_for("81GB"), "travelstar-5k320");
@@ -192,9 +185,8 @@ fn the_disk_is_chosen_by_the_size_of_the_device() {
 
 #[test]
 fn operations_are_counted_and_priced_where_somebody_sends_a_bill() {
-    let place = Place::new();
     // 4 KiB each, far from each other: nothing merges.
-    place.file("a.trace", disksim(&scattered(&mut Dice::new(24), 1200)));
+    let place = Place::with("a.trace", disksim(&scattered(&mut Dice::new(24), 1200)));
     let bare = ["--cache", "0", "--read-ahead", "0", "--cluster", "0"];
     let args = ["a.trace", "--disk", "wd800jb", "--or", "cloud-hdd-metered,sata-ssd"];
     let advice = advice(&place, &[&args[..], &bare[..]].concat());
@@ -220,8 +212,7 @@ fn operations_are_counted_and_priced_where_somebody_sends_a_bill() {
 /// Without an arm, most of the time is latency.
 #[test]
 fn a_device_without_an_arm_is_not_said_to_spend_its_time_in_transfer() {
-    let place = Place::new();
-    place.file("a.trace", disksim(&scattered(&mut Dice::new(25), 1200)));
+    let place = Place::with("a.trace", disksim(&scattered(&mut Dice::new(25), 1200)));
     let args = ["a.trace", "--disk", "cloud-hdd", "--or", "cloud-hdd", "--read-ahead", "0"];
     let advice = advice(&place, &args);
     let (said, now) = (words(&advice), &advice["tried"][0]["total"]);
@@ -234,14 +225,13 @@ fn a_device_without_an_arm_is_not_said_to_spend_its_time_in_transfer() {
 /// proportion.
 #[test]
 fn the_answer_ends_with_what_to_type_and_with_a_year() {
-    let place = Place::new();
     let once = scattered(&mut Dice::new(24), 500);
     // A request every ten seconds, for two days.
     let lines = once.iter().cycle().take(17_280).enumerate();
     let line = |(i, &(start, len, _)): (usize, &(u64, u64, bool))| {
         format!("{}.0 0 {start} {len} 1\n", i * 10_000)
     };
-    place.file("a.trace", lines.map(line).collect::<String>());
+    let place = Place::with("a.trace", lines.map(line).collect::<String>());
     let args = ["a.trace", "--disk", "wd800jb", "--cache", "1MiB"];
     let advice = advice(&place, &args);
     let (now, then) = (&advice["tried"][0]["total"], &chosen(&advice)["total"]);
@@ -325,10 +315,9 @@ fn money_decides_where_operations_are_billed() {
 
 #[test]
 fn a_trace_without_valid_days_is_cut_by_requests() {
-    let place = Place::new();
     let day = |i: usize| if i < 60 { i / 10 + 1 } else { 0 };
     let text: String = (0..1000).map(|i| format!("{} 8 {} {i}\n", i * 8, day(i))).collect();
-    place.file("x.lis", text);
+    let place = Place::with("x.lis", text);
     assert_eq!(place.run(&["convert", "lis:x.lis", "x.parquet"]).code, Some(0));
     for trace in ["lis:x.lis", "x.parquet"] {
         let advice = advice(&place, &[trace, "--disk", "wd800jb", "--policy", "borg"]);

@@ -155,8 +155,7 @@ fn laws(json: &Value) {
 
 #[test]
 fn busy_time_and_energy_are_the_sums_of_their_parts() {
-    let place = Place::new();
-    place.file("a.trace", mixed());
+    let place = Place::with("a.trace", mixed());
     for more in [&[][..], &["--open-loop"], &["--queue-depth", "8", "--scheduler", "sptf"]] {
         laws(&place.json(&[&["a.trace", "--disk", "wd800jb"], more].concat()));
     }
@@ -164,8 +163,7 @@ fn busy_time_and_energy_are_the_sums_of_their_parts() {
 
 #[test]
 fn the_same_input_gives_the_same_bytes() {
-    let place = Place::new();
-    place.file("a.trace", mixed());
+    let place = Place::with("a.trace", mixed());
     let args = ["a.trace", "--disk", "wd800jb", "--cache", "256KiB"];
     let timeless_text = || {
         let text = place.text(&args);
@@ -214,8 +212,7 @@ fn the_same_requests_by_another_way_are_the_same_runs() {
 
 #[test]
 fn training_takes_a_share_of_requests_or_of_days() {
-    let place = Place::new();
-    place.file("a.trace", mixed());
+    let place = Place::with("a.trace", mixed());
     // Ten requests on day 0, 20 on day 1, 30 on day 4, 40 on day 5.
     let mut lis = String::new();
     let mut dice = Dice::new(5);
@@ -253,8 +250,7 @@ fn training_takes_a_share_of_requests_or_of_days() {
 
 #[test]
 fn sizes_are_read_with_their_units() {
-    let place = Place::new();
-    place.file("a.trace", mixed());
+    let place = Place::with("a.trace", mixed());
     let base = ["a.trace", "--disk", "wd800jb", "--policy", "vanilla,borg"];
     let of = |more: &str| place.json(&[&base[..], &words(more)[..]].concat());
     let a = of("--cache 1MiB --read-ahead 64KB --cluster 0 --optimized 0.5GiB");
@@ -279,8 +275,7 @@ fn sizes_are_read_with_their_units() {
 
 #[test]
 fn vanilla_does_not_depend_on_what_only_the_others_use() {
-    let place = Place::new();
-    place.file("a.trace", mixed());
+    let place = Place::with("a.trace", mixed());
     let of = |more: &[&str]| {
         let args = [&["a.trace", "--disk", "wd800jb", "--cache", "512KiB"], more].concat();
         run_of(&timeless(place.json(&args)), "vanilla").clone()
@@ -302,8 +297,7 @@ fn vanilla_does_not_depend_on_what_only_the_others_use() {
 
 #[test]
 fn a_queue_is_kept_full_in_a_closed_loop() {
-    let place = Place::new();
-    place.file("a.trace", mixed());
+    let place = Place::with("a.trace", mixed());
     let base = ["a.trace", "--disk", "wd800jb", "--policy", "vanilla", "--cache", "0"];
     let of = |more: &[&str]| place.json(&[&base, more].concat());
     let (one, fcfs) = (of(&[]), of(&["--queue-depth", "8"]));
@@ -321,12 +315,11 @@ fn a_queue_is_kept_full_in_a_closed_loop() {
 
 #[test]
 fn a_disk_that_stops_its_platters_saves_energy_and_costs_time() {
-    let place = Place::new();
     // Two readers, and a pause of 100 s in the middle of what is measured.
     let lines: String = (0..40u64)
         .map(|i| format!("{} 0 {} 8 1\n", i * 20 + 100_000 * (i / 30), i * 7_919 % 90_000 * 8))
         .collect();
-    place.file("pause.trace", lines);
+    let place = Place::with("pause.trace", lines);
     let base = words("disksim:pause.trace --disk wd800jb --policy vanilla --train 0 --open-loop");
     let of = |policy: &str| place.json(&[&base[..], &["--spin-down", policy]].concat());
     let (none, five) = (of("none"), of("5"));
@@ -496,8 +489,7 @@ fn known_answers_on_real_traces() {
 
 #[test]
 fn a_reader_that_goes_away_is_no_fault() {
-    let place = Place::new();
-    place.file("a.trace", mixed());
+    let place = Place::with("a.trace", mixed());
     for args in [
         &["simulate", "a.trace", "--disk", "wd800jb", "--json", "-"][..],
         &["simulate", "a.trace", "--disk", "wd800jb"],
@@ -525,8 +517,7 @@ fn a_reader_that_goes_away_ends_no_work_and_hides_no_failure() {
 
 #[test]
 fn json_and_report_go_to_files_and_the_table_to_the_terminal() {
-    let place = Place::new();
-    place.file("a.trace", mixed());
+    let place = Place::with("a.trace", mixed());
     let args =
         ["simulate", "a.trace", "--disk", "wd800jb", "--json", "o.json", "--report", "o.html"];
     let ran = place.run(&args);
@@ -568,8 +559,7 @@ fn a_trace_of_the_whole_disk_fits_that_disk() {
 
 #[test]
 fn a_picture_stands_alone() {
-    let place = Place::new();
-    place.file("a.trace", mixed());
+    let place = Place::with("a.trace", mixed());
     let policies = ["--policy", "vanilla,borg,adaptive", "--picture", "o.svg"];
     place.ok(&[&["simulate", "a.trace", "--disk", "wd800jb"], &policies[..]].concat());
     let svg = std::fs::read_to_string(place.path("o.svg")).unwrap();
@@ -584,8 +574,7 @@ fn a_picture_stands_alone() {
 
 #[test]
 fn no_output_replaces_a_trace() {
-    let place = Place::new();
-    place.file("a.trace", mixed());
+    let place = Place::with("a.trace", mixed());
     for args in [
         &["stat", "a.trace", "--json", "./a.trace"][..],
         &["stat", "disksim:a.trace", "--report", "a.trace"],
@@ -610,9 +599,8 @@ fn no_output_replaces_a_trace() {
 
 #[test]
 fn a_name_in_a_trace_controls_no_terminal() {
-    let place = Place::new();
     let line = "0.0,a\u{1b}[2Jb,R,8,8,,,,";
-    place.file(
+    let place = Place::with(
         "a.csv",
         format!("time_s,device,rwbs,sector,sectors,pid,process,day,service_s\n{line}\n"),
     );
@@ -624,8 +612,7 @@ fn a_name_in_a_trace_controls_no_terminal() {
 #[test]
 fn a_path_is_any_bytes() {
     use std::os::unix::ffi::OsStrExt as _;
-    let place = Place::new();
-    place.file("a.trace", mixed());
+    let place = Place::with("a.trace", mixed());
     let name = std::ffi::OsStr::from_bytes(b"caf\xe9.html");
     let mut command = place.command(&["stat", "a.trace", "--report"]);
     assert_eq!(command.arg(name).output().unwrap().status.code(), Some(0));
@@ -637,8 +624,7 @@ fn a_path_is_any_bytes() {
 
 #[test]
 fn a_device_is_written_to_and_not_replaced() {
-    let place = Place::new();
-    place.file("a.trace", mixed());
+    let place = Place::with("a.trace", mixed());
     place.ok(&["simulate", "a.trace", "--disk", "wd800jb", "--json", "/dev/null"]);
     use std::os::unix::fs::FileTypeExt as _;
     assert!(std::fs::metadata("/dev/null").unwrap().file_type().is_char_device());

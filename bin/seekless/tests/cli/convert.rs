@@ -74,8 +74,7 @@ fn standard_input_is_converted_too() {
 
 #[test]
 fn other_formats_are_written_to_files_and_standard_output() {
-    let place = Place::new();
-    place.file("a.trace", "0.0 0 2048 8 1\n1.5 7 16 8 0\n");
+    let place = Place::with("a.trace", "0.0 0 2048 8 1\n1.5 7 16 8 0\n");
     assert_eq!(
         place.ok(&["convert", "a.trace", "csv:-"]),
         "time_s,device,rwbs,sector,sectors,pid,process,day,service_s\n\
@@ -98,8 +97,7 @@ fn other_formats_are_written_to_files_and_standard_output() {
 
 #[test]
 fn the_json_tells_what_the_lines_tell() {
-    let place = Place::new();
-    place.file("bad", BAD);
+    let place = Place::with("bad", BAD);
     let v = place.told(&["convert", "--lenient", "bad", "b.parquet"]);
     assert_eq!(v["schema"], "seekless.convert/1");
     assert_eq!((&v["requests"], &v["from"]["path"]), (&3.into(), &"bad".into()));
@@ -114,15 +112,16 @@ fn the_json_tells_what_the_lines_tell() {
 
 #[test]
 fn a_stop_leaves_no_unfinished_output() {
-    let place = Place::new();
-    place.file("a.trace", mixed().repeat(4000));
+    let place = Place::with("a.trace", mixed().repeat(4000));
     place.stops(&["convert", "a.trace", "o.csv"]);
 }
 
 #[test]
 fn a_trace_of_files_says_that_its_addresses_are_ours() {
-    let place = Place::new();
-    place.file("t", "1 1700000000.000100 open(\"/a\", O_RDONLY) = 3\n1 1700000000.000200 read(3, \"\"..., 8192) = 8192\n1 1700000000.000300 read(3, \"\"..., 8192) = 8192\n");
+    let place = Place::with(
+        "t",
+        "1 1700000000.000100 open(\"/a\", O_RDONLY) = 3\n1 1700000000.000200 read(3, \"\"..., 8192) = 8192\n1 1700000000.000300 read(3, \"\"..., 8192) = 8192\n",
+    );
     let ran = place.run(&["convert", "t", "t.parquet"]);
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     assert!(ran.err.contains("2 requests") && ran.err.contains("one after another"), "{}", ran.err);

@@ -64,9 +64,8 @@ fn operations_are_counted_and_billed() {
 /// The price of a volume that bills no operations does not depend on the time of a closed loop.
 #[test]
 fn a_closed_loop_does_not_price_the_holding_of_a_volume() {
-    let place = Place::new();
     let scattered: Vec<_> = (0..100).map(|i| (i * 7_919 % 100 * 1_000, 8, true)).collect();
-    place.file("trace", disksim(&scattered));
+    let place = Place::with("trace", disksim(&scattered));
     let args = ["simulate", "trace", "--disk", "cloud-ssd", "--policy", "vanilla", "--train", "0"];
     let dollars = |more: &[&str]| {
         let out = place.ok(&[&args[..], more].concat());
@@ -99,9 +98,8 @@ fn the_adaptive_policy_saves_operations_and_money() {
 /// A write, then three seconds of rest: a shingled drive cleans a band each time.
 #[test]
 fn a_note_names_the_work_that_a_drive_does_by_itself() {
-    let place = Place::new();
     let write = |i: u64| format!("{}.0 0 {} 8 0\n", i * 3_000, i * 80_000);
-    place.file("trace", (0..50).map(write).collect::<String>());
+    let place = Place::with("trace", (0..50).map(write).collect::<String>());
     let notes = |disk: &str| {
         let args = ["trace", "--disk", disk, "--policy", "vanilla", "--train", "0", "--open-loop"];
         place.json(&args)["notes"].to_string()
@@ -113,8 +111,7 @@ fn a_note_names_the_work_that_a_drive_does_by_itself() {
 
 #[test]
 fn a_disk_has_no_operations_and_no_bill() {
-    let place = Place::new();
-    place.file("trace", disksim(&[(0, 8, true), (99, 8, false)]));
+    let place = Place::with("trace", disksim(&[(0, 8, true), (99, 8, false)]));
     let args = ["trace", "--disk", "wd800jb", "--policy", "vanilla", "--train", "0"];
     let json = place.json(&args);
     let run = run_of(&json, "vanilla").as_object().unwrap();
@@ -123,9 +120,8 @@ fn a_disk_has_no_operations_and_no_bill() {
 
 #[test]
 fn learned_layouts_run_on_every_kind_of_device() {
-    let place = Place::new();
     let requests: Vec<_> = (0..200).map(|i| (i % 10 * 1_000, 8, i % 7 > 0)).collect();
-    place.file("trace", disksim(&requests));
+    let place = Place::with("trace", disksim(&requests));
     for disk in ["exos-2x18", "archive-8tb", "sata-ssd", "cloud-hdd", "cloud-ssd", "object-store"] {
         let always = ["--policy", "vanilla,borg:planning=anew", "--cache", "0"];
         let json = place.json(&[&["trace", "--disk", disk], &always[..]].concat());

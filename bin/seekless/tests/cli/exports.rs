@@ -5,8 +5,7 @@ use crate::support::{Place, mixed, words};
 
 #[test]
 fn every_figure_of_a_report_is_written_as_svg_csv_and_png() {
-    let place = Place::new();
-    place.file("trace", mixed());
+    let place = Place::with("trace", mixed());
     let line = "simulate disksim:trace --disk wd800jb --figures out/figures --report r.html";
     let ran = place.run(&words(line));
     assert_eq!(ran.code, Some(0), "{}", ran.err);

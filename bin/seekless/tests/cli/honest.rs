@@ -12,8 +12,7 @@ fn told(place: &Place) -> String {
 
 #[test]
 fn at_random_there_is_nothing_to_learn_and_it_is_said() {
-    let place = Place::new();
-    place.file("a.trace", disksim(&scattered(&mut Dice::new(11), 8000)));
+    let place = Place::with("a.trace", disksim(&scattered(&mut Dice::new(11), 8000)));
     let policies = "vanilla,borg,adaptive,clairvoyant";
     // With read-ahead, adaptive would save the reading of data that nobody wants.
     let args = ["a.trace", "--disk", "wd800jb", "--read-ahead", "0", "--policy", policies];
@@ -32,9 +31,8 @@ fn at_random_there_is_nothing_to_learn_and_it_is_said() {
 
 #[test]
 fn a_scattered_sequence_asked_again_and_again_is_found() {
-    let place = Place::new();
     let once = scattered(&mut Dice::new(12), 1000);
-    place.file("a.trace", disksim(&once.repeat(8)));
+    let place = Place::with("a.trace", disksim(&once.repeat(8)));
     // The same RAM for all, and too small for the sequence: who has it side by side must read it
     // again, too.
     let policies = "vanilla,borg,adaptive";
@@ -59,10 +57,9 @@ fn a_scattered_sequence_asked_again_and_again_is_found() {
 
 #[test]
 fn a_second_half_unlike_the_first_gains_nothing_that_was_not_foreseen() {
-    let place = Place::new();
     let mut dice = Dice::new(13);
     let (first, second) = (scattered(&mut dice, 1000), scattered(&mut dice, 1000));
-    place.file("a.trace", disksim(&[first.repeat(4), second.repeat(4)].concat()));
+    let place = Place::with("a.trace", disksim(&[first.repeat(4), second.repeat(4)].concat()));
     let policies = ["--policy", "vanilla,borg,adaptive"];
     let args = ["a.trace", "--disk", "wd800jb", "--cache", "1MiB"];
     let json = place.json(&[&args[..], &policies].concat());
@@ -75,10 +72,9 @@ fn a_second_half_unlike_the_first_gains_nothing_that_was_not_foreseen() {
 /// A write that waits in the write buffer is work that the disk still owes.
 #[test]
 fn a_system_with_replicas_destages_its_write_buffer() {
-    let place = Place::new();
     let mut writes = scattered(&mut Dice::new(14), 2_000);
     writes.iter_mut().for_each(|(_, _, reads)| *reads = false);
-    place.file("a.trace", disksim(&writes));
+    let place = Place::with("a.trace", disksim(&writes));
     let buffer = ["--train", "0%", "--write-buffer", "50%", "--gather", "1s"];
     let args = ["a.trace", "--disk", "wd800jb", "--policy", "vanilla,fs2"];
     let json = place.json(&[&args[..], &buffer[..]].concat());

@@ -51,6 +51,13 @@ impl Place {
         Self(tempfile::tempdir().unwrap())
     }
 
+    /// A folder with this file.
+    pub(crate) fn with(name: &str, bytes: impl AsRef<[u8]>) -> Self {
+        let place = Self::new();
+        place.file(name, bytes);
+        place
+    }
+
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }

@@ -5,8 +5,7 @@ use crate::support::{Dice, Place, TOY, number};
 #[test]
 fn placement_by_temperature_is_compared_on_a_trace() {
     // Eight hot megabytes all over the disk, read again and again in another order each time.
-    let place = Place::new();
-    place.file("toy.toml", TOY);
+    let place = Place::with("toy.toml", TOY);
     let mut text = String::from("time_s,device,rwbs,sector,sectors,pid,process,day,service_s\n");
     let mut dice = Dice::new(7);
     for n in 0..4000 {

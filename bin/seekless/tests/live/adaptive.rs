@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use crate::host::{self, Loop, Mount, Numbers, Server, run, seekless, status};
 use crate::need;
+use crate::place::end_both;
 
 const SIZE: u64 = 64 << 20;
 const PAGE: u64 = 4096;
@@ -149,8 +150,7 @@ fn a_trail_is_written_read_and_kept_over_a_restart() {
     let (server, said, mut client) = volume.serve(&area);
     assert!(said.contains("borg, because the area holds a plan"), "{said}");
     volume.use_it(&mut client, true);
-    drop(client);
-    server.stop();
+    end_both(server, client);
     for _ in 0..2 {
         let (server, _, mut client) =
             volume.serve(&[&area[..], &["--policy", "adaptive"]].concat());
@@ -158,8 +158,7 @@ fn a_trail_is_written_read_and_kept_over_a_restart() {
             volume.use_it(&mut client, true);
         }
         volume.compare(&mut client);
-        drop(client);
-        server.stop();
+        end_both(server, client);
     }
     let (server, said, _) = volume.serve(&area);
     assert!(said.contains("adaptive, the default"), "the plan is gone: {said}");
@@ -202,8 +201,7 @@ fn there_is_nothing_to_plan_and_nothing_to_remember() {
     host::refused(seekless().args(["volume", "replan"]).arg(&image), &["nothing to plan"]);
     server.signal(rustix::process::Signal::USR1);
     server.expect_error("nothing to plan: the policy adaptive");
-    drop(client);
-    server.stop();
+    end_both(server, client);
     for (args, words) in [
         (&["--policy", "judged"][..], "policy judged is replaced: write --policy adaptive"),
         (

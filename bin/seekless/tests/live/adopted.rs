@@ -7,22 +7,17 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::process::Stdio;
-use std::time::Duration;
 
-use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::host::{self, Loop, Mount, Numbers, Server, run, seekless};
 use crate::need;
+use crate::replicas::ours;
 
 const MIB: u64 = 1 << 20;
 /// The disk, and the file system at its beginning.
 const DISK: u64 = 160 * MIB;
 const SYSTEM: u64 = 112 * MIB;
-
-fn ours(args: &[&str]) -> String {
-    host::succeeds(seekless().args(args))
-}
 
 /// Files that a file system should have, by number: length and seed.
 struct Files(BTreeMap<u64, (usize, u64)>);
@@ -154,8 +149,7 @@ fn an_ext4_in_use_is_adopted_trimmed_grown_and_killed() {
 
     // Killed, and again before anything is proven.
     for kill in 0..3 {
-        server.signal(Signal::KILL);
-        server.wait(Duration::from_secs(5)).unwrap();
+        server.kill();
         drop(mount);
         drop(device);
         drop(server);

@@ -5,11 +5,10 @@
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 
-use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::host::Numbers;
-use crate::place::{BESIDE, Place};
+use crate::place::{BESIDE, Place, end_both};
 
 /// A disk of 64 MiB in use, adopted in write-back, with something dirty, its server killed. What it
 /// looked like before, and the bytes that a client wrote over its first and last MiB.
@@ -24,8 +23,7 @@ fn killed(place: &Place) -> (Vec<u8>, Vec<u8>) {
     client.write(63 << 20, &new[1 << 20..][..(1 << 20) - 512]).unwrap();
     client.write(100 << 10, &new[100 << 10..][..64 << 10]).unwrap();
     client.flush().unwrap();
-    server.signal(Signal::KILL);
-    server.wait(std::time::Duration::from_secs(5)).unwrap();
+    server.kill();
     (before, new)
 }
 
@@ -147,8 +145,7 @@ fn an_older_copy_of_an_area_is_refused_by_a_repair_too() {
             place.serve(&[&BESIDE[..], &["--policy", "vanilla"]].concat());
         client.write(8 << 20, &[byte; 4096]).unwrap();
         client.flush().unwrap();
-        server.signal(Signal::KILL);
-        server.wait(std::time::Duration::from_secs(5)).unwrap();
+        server.kill();
         fs::read(&path).unwrap()
     };
     let older = after_a_write_of(1);
@@ -228,8 +225,7 @@ fn a_disk_in_use_is_adopted_and_not_a_byte_of_it_changes() {
     );
     let (server, mut client) = place.serve(&BESIDE);
     assert!(client.read(0, 4 << 20).unwrap() == before[..4 << 20]);
-    drop(client);
-    server.stop();
+    end_both(server, client);
     assert!(fs::read(&disk).unwrap() == before, "serving it changed it");
 }
 
@@ -247,14 +243,12 @@ fn a_blank_disk_gives_a_part_to_its_area_wherever_that_lies() {
         for (i, piece) in content.chunks(1 << 20).enumerate() {
             client.write((i as u64) << 20, piece).unwrap();
         }
-        drop(client);
-        server.stop();
+        end_both(server, client);
         let (server, mut client) = place.serve(&["--policy", "vanilla"]);
         for (i, piece) in content.chunks(1 << 20).enumerate() {
             assert!(client.read((i as u64) << 20, 1 << 20).unwrap() == piece, "{at}, MiB {i}");
         }
-        drop(client);
-        server.stop();
+        end_both(server, client);
         assert!(fs::read(&disk).unwrap().starts_with(b"SEEKLESS"), "{at}: data over the locator");
         place.refused("volume format disk.img", &["seekless", "--force"]);
     }
@@ -275,8 +269,7 @@ fn writes_are_absorbed_survive_a_kill_and_go_home_when_drained() {
     let status = place.status(&BESIDE);
     assert_eq!(status["mode"], "writeback");
     assert_eq!(status["dirty_bytes"], 2 << 20);
-    server.signal(Signal::KILL);
-    server.wait(std::time::Duration::from_secs(5)).unwrap();
+    server.kill();
     drop((server, client));
 
     let whole =
@@ -357,8 +350,7 @@ fn what_does_not_belong_together_is_not_attached() {
     place.refused(&with("disk.img", "disk.area"), &["disk.img", "another process"]);
     place.refused(&with("disk.img", "other.area"), &["disk.img", "another process"]);
     place.refused(&with("other.img", "disk.area"), &["disk.area", "another process"]);
-    drop(client);
-    server.stop();
+    end_both(server, client);
     // Another disk of the same size.
     place.refused(&with("other.img", "disk.area"), &["disk.img", "other.img", "--moved"]);
     // Another size.
@@ -411,8 +403,7 @@ fn an_area_follows_its_home_to_another_size() {
     place.refused("volume resize disk.img --area disk.area --optimized 1MiB", &["needs at least"]);
     let (mut server, mut client) = place.serve(&BESIDE);
     client.write(9 << 20, &[7; 4096]).unwrap();
-    server.signal(Signal::KILL);
-    server.wait(std::time::Duration::from_secs(5)).unwrap();
+    server.kill();
     drop((server, client));
     let bytes = fs::read(place.path("disk.area")).unwrap();
     place.refused(
@@ -428,8 +419,7 @@ fn an_area_follows_its_home_to_another_size() {
     assert_eq!(status["area_bytes"], 12 << 20);
     let (server, mut client) = place.serve(&BESIDE);
     assert!(client.read(9 << 20, 4096).unwrap() == [7; 4096]);
-    drop(client);
-    server.stop();
+    end_both(server, client);
 }
 
 #[test]
@@ -441,8 +431,7 @@ fn a_damaged_area_is_mended_and_what_is_lost_is_said_before() {
     let new = Numbers::new(4).bytes(64 << 10);
     client.write(1 << 20, &new).unwrap();
     client.flush().unwrap();
-    server.signal(Signal::KILL);
-    server.wait(std::time::Duration::from_secs(5)).unwrap();
+    server.kill();
     drop((server, client));
     let path = place.path("disk.area");
     let area = File::options().read(true).write(true).open(&path).unwrap();

@@ -5,14 +5,12 @@
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::host::{self, Kind, Loop, Mount, Server, XFS, attempt, run, seekless, with};
 use crate::need;
-use crate::place::serve;
+use crate::place::{end_both, serve};
 
 /// A file with a loop device on it.
 fn disk(dir: &Path, name: &str, mib: u64, options: &[&str]) -> (PathBuf, Loop) {
@@ -110,8 +108,7 @@ fn cannot_be_mounted_by_accident(kind: &Kind) {
         stands["dirty_bytes"].as_u64().unwrap() > 0
     });
     assert!(dirty, "nothing was absorbed");
-    server.signal(Signal::KILL);
-    server.wait(Duration::from_secs(5)).unwrap();
+    server.kill();
     drop((mount, front, server));
 
     let volume_args = [device.as_str(), "--area", &area];
@@ -246,14 +243,12 @@ fn a_blank_device_holds_its_area_and_is_claimed_for_one() {
         refused(&["serve", device, "--nbd", "unix:x.sock"], &["in use", device]);
         refused(&["volume", "format", device, "--force"], &["in use", device]);
         assert!(!attempt(["mkfs.ext4", "-q", "-F", device]).status.success(), "mkfs had it");
-        drop(client);
-        server.stop();
+        end_both(server, client);
         does(&["volume", "check", device, "--data"]);
         assert_eq!(status(&[device])["mode"], "writeback");
         let (server, mut client) = serve();
         assert_eq!(client.read(5 << 20, 8192).unwrap(), [at.len() as u8; 8192]);
-        drop(client);
-        server.stop();
+        end_both(server, client);
         does(&["volume", "detach", device]);
         // Shrunken.
         let whole = fs::read(&file).unwrap();
@@ -293,8 +288,7 @@ fn a_disk_and_an_area_on_devices_belong_together() {
     refused(&serve(home, area), &["in use", home]);
     refused(&serve(other, area), &["in use", area]);
     refused(&["volume", "format", other, "--at", area], &["in use", area]);
-    drop(client);
-    server.stop();
+    end_both(server, client);
     // The wrong disk, of the same size; and the right one under another name is proven by nothing
     // but its guard.
     refused(&serve(other, area), &["was made for", other]);

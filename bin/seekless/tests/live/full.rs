@@ -9,7 +9,7 @@ use rustix::process::Signal;
 
 use crate::host::{self, Mount, Numbers, run, status};
 use crate::need;
-use crate::place::serve;
+use crate::place::{end_both, serve};
 
 const MIB: usize = 1 << 20;
 
@@ -96,8 +96,7 @@ fn a_temporary_area_without_space_costs_no_byte() {
         client.flush().unwrap();
     }
     fs::write(small.join("more"), vec![1; MIB]).expect_err("the trail has filled it");
-    drop(client);
-    server.stop();
+    end_both(server, client);
     assert!(fs::read(&image).unwrap() == model, "the bare disk");
     drop(mount);
 }

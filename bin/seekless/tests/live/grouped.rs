@@ -166,6 +166,32 @@ fn text(path: &Path) -> &str {
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
+/// Files with random bytes, in groups of a small store.
+fn many(
+    place: &Place,
+    seed: u64,
+    count: u32,
+    len: usize,
+) -> (Numbers, Vec<(String, Vec<u8>)>, Mounted) {
+    let mut numbers = Numbers::new(seed);
+    let files: Vec<(String, Vec<u8>)> =
+        (0..count).map(|i| (format!("f{i}"), numbers.bytes(len))).collect();
+    for (name, bytes) in &files {
+        fs::write(place.dir.join(name), bytes).unwrap();
+    }
+    let mounted = Mounted::start(&place.dir, &place.point, &place.store, &["--create", "6MiB"]);
+    let names: Vec<&str> = files.iter().map(|(n, _)| n.as_str()).collect();
+    mounted.group(&names);
+    (numbers, files, mounted)
+}
+
+/// The files of a folder have these bytes.
+fn are_in<'a>(dir: &Path, files: impl IntoIterator<Item = (&'a str, &'a Vec<u8>)>) {
+    for (name, bytes) in files {
+        assert_eq!(fs::read(dir.join(name)).unwrap(), *bytes, "{name}");
+    }
+}
+
 /// Four files, in a group.
 fn grouped(place: &Place) -> (Mounted, Vec<Vec<u8>>) {
     let mut numbers = Numbers::new(7);
@@ -214,9 +240,7 @@ fn grouped_files_look_as_ever_and_come_home() {
     // A second time, with what the store has.
     let mounted = place.mount();
     assert_eq!(mounted.number("grouped_files"), 4);
-    for (name, bytes) in NAMES.iter().zip(&contents) {
-        assert_eq!(fs::read(mounted.path(name)).unwrap(), *bytes);
-    }
+    are_in(&mounted.point, NAMES.into_iter().zip(&contents));
     mounted.unmount(&["--return"]);
     for ((name, bytes), time) in NAMES.iter().zip(&contents).zip(times) {
         let own = place.dir.join(name);
@@ -302,15 +326,11 @@ fn a_grouped_file_is_written_cut_and_grown_where_it_is() {
     drop(reserving);
     assert_eq!(mounted.number("grouped_files"), 2);
     all_are(&mounted, &contents);
-    for (name, bytes) in NAMES.iter().zip(&contents).take(2) {
-        assert_eq!(fs::read(place.dir.join(name)).unwrap(), *bytes, "{name}");
-    }
+    are_in(&place.dir, NAMES.into_iter().zip(&contents).take(2));
     // What the kernel has cached of an earlier stay in the group store is not believed in a later one.
     mounted.group(&NAMES);
     assert_eq!(mounted.number("grouped_files"), 4);
-    for (name, bytes) in NAMES.iter().zip(&contents) {
-        assert_eq!(fs::read(mounted.path(name)).unwrap(), *bytes, "{name}");
-    }
+    are_in(&mounted.point, NAMES.into_iter().zip(&contents));
     mounted.unmount(&["--return"]);
 }
 
@@ -759,16 +779,12 @@ fn without_room_at_home_a_file_stays_and_nothing_is_lost() {
         assert_eq!(grown.map_err(|e| Errno::from_io_error(&e)), Err(Some(Errno::NOSPC)));
     }
     drop(open);
-    for (name, bytes) in NAMES.iter().zip(&contents) {
-        assert_eq!(fs::read(mounted.path(name)).unwrap(), *bytes);
-    }
+    are_in(&mounted.point, NAMES.into_iter().zip(&contents));
     let (program, point) = (crate::PROGRAM, text(&mounted.point));
     let refused = host::attempt([program, "files", "unmount", point, "--return"]);
     let words = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(!refused.status.success() && words.contains("could not be moved back"), "{words}");
-    for (name, bytes) in NAMES.iter().zip(&contents) {
-        assert_eq!(fs::read(mounted.path(name)).unwrap(), *bytes);
-    }
+    are_in(&mounted.point, NAMES.into_iter().zip(&contents));
     drop((filler, end));
     fs::remove_file(mounted.path("filler")).unwrap();
     wait("there is room again", || {
@@ -777,9 +793,7 @@ fn without_room_at_home_a_file_stays_and_nothing_is_lost() {
     });
     contents[2].extend(b"home");
     mounted.unmount(&["--return"]);
-    for (name, bytes) in NAMES.iter().zip(&contents) {
-        assert_eq!(fs::read(place.dir.join(name)).unwrap(), *bytes);
-    }
+    are_in(&place.dir, NAMES.into_iter().zip(&contents));
     small.unmount();
     device.detach();
 }
@@ -788,15 +802,7 @@ fn without_room_at_home_a_file_stays_and_nothing_is_lost() {
 fn a_full_group_store_takes_no_more_and_loses_nothing() {
     need!("no room in the store", missing());
     let place = place();
-    let mut numbers = Numbers::new(3);
-    let mut files: Vec<(String, Vec<u8>)> =
-        (0..160).map(|i| (format!("f{i}"), numbers.bytes(60_000))).collect();
-    for (name, bytes) in &files {
-        fs::write(place.dir.join(name), bytes).unwrap();
-    }
-    let mounted = Mounted::start(&place.dir, &place.point, &place.store, &["--create", "6MiB"]);
-    let names: Vec<&str> = files.iter().map(|(n, _)| n.as_str()).collect();
-    mounted.group(&names);
+    let (_, mut files, mounted) = many(&place, 3, 160, 60_000);
     let state = mounted.state();
     let here = state["grouped_files"].as_u64().unwrap();
     assert!(here > 20 && here < 160, "{here} files");
@@ -809,13 +815,10 @@ fn a_full_group_store_takes_no_more_and_loses_nothing() {
         bytes[50_000..50_007].copy_from_slice(b"written");
     }
     assert_eq!((mounted.number("grouped_files"), mounted.number("grouped_writes")), (here, here));
-    for (name, bytes) in &files {
-        assert_eq!(fs::read(mounted.path(name)).unwrap(), *bytes);
-    }
+    let files = files.iter().map(|(name, bytes)| (name.as_str(), bytes));
+    are_in(&mounted.point, files.clone());
     mounted.unmount(&["--return"]);
-    for (name, bytes) in &files {
-        assert_eq!(fs::read(place.dir.join(name)).unwrap(), *bytes);
-    }
+    are_in(&place.dir, files);
 }
 
 /// Small files fill the clusters of a store, and grow.
@@ -823,15 +826,7 @@ fn a_full_group_store_takes_no_more_and_loses_nothing() {
 fn a_grouped_file_goes_home_where_the_store_has_no_space_for_what_is_written() {
     need!("no room to grow", missing());
     let place = place();
-    let mut numbers = Numbers::new(4);
-    let mut files: Vec<(String, Vec<u8>)> =
-        (0..480).map(|i| (format!("f{i}"), numbers.bytes(1_000))).collect();
-    for (name, bytes) in &files {
-        fs::write(place.dir.join(name), bytes).unwrap();
-    }
-    let mounted = Mounted::start(&place.dir, &place.point, &place.store, &["--create", "6MiB"]);
-    let names: Vec<&str> = files.iter().map(|(n, _)| n.as_str()).collect();
-    mounted.group(&names);
+    let (mut numbers, mut files, mounted) = many(&place, 4, 480, 1_000);
     let here = mounted.number("grouped_files");
     assert!(here > 200, "{here} files");
     for (name, bytes) in &mut files {
@@ -843,15 +838,12 @@ fn a_grouped_file_goes_home_where_the_store_has_no_space_for_what_is_written() {
     let counts = ["grouped_writes", "returned", "grouped_files"].map(|n| mounted.number(n));
     assert!(counts.iter().all(|n| *n > 10), "{counts:?}");
     assert_eq!(counts[1] + counts[2], here);
-    for (name, bytes) in &files {
-        assert_eq!(fs::read(mounted.path(name)).unwrap(), *bytes);
-    }
+    let files = files.iter().map(|(name, bytes)| (name.as_str(), bytes));
+    are_in(&mounted.point, files.clone());
     mounted.unmount(&[]);
     place.check();
     place.mount().unmount(&["--return"]);
-    for (name, bytes) in &files {
-        assert_eq!(fs::read(place.dir.join(name)).unwrap(), *bytes);
-    }
+    are_in(&place.dir, files);
 }
 
 #[test]

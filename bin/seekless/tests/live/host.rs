@@ -311,6 +311,13 @@ impl Server {
         kill_process(pid_of(&self.child), signal).unwrap();
     }
 
+    /// Kills it, and waits for its end.
+    #[allow(dead_code, reason = "not every program's tests kill it")]
+    pub(crate) fn kill(&mut self) {
+        self.signal(Signal::KILL);
+        self.wait(Duration::from_secs(5)).unwrap();
+    }
+
     /// Lets it learn, waits until all moves are done, and checks that there are copies.
     pub(crate) fn learn(&self) {
         self.signal(Signal::USR1);

@@ -12,8 +12,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
-
 use crate::host::{
     self, BTRFS, EXT4, Kind, Loop, Mount, Numbers, Server, XFS, attempt, run, seekless, status,
     with,
@@ -237,8 +235,7 @@ fn survives(kind: &'static Kind, mode: &str, world: World) {
         let (bytes, moving) = moves(&image);
         std::thread::sleep(Duration::from_micros(numbers.below(50_000)));
         let early: Vec<usize> = (0..threads.len()).filter(|&i| threads[i].is_finished()).collect();
-        server.signal(Signal::KILL);
-        server.wait(Duration::from_secs(5)).unwrap();
+        server.kill();
         if let Some(reader) = reader {
             reader.join().unwrap();
         }

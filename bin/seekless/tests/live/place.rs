@@ -81,3 +81,9 @@ pub(crate) fn serve(dir: &Path, backing: &Path, args: &[&str]) -> (Server, Clien
     let server = Server::start(dir, backing, None, &[args, &["--nbd", &address]].concat());
     (server, Client::connect(&Address::Unix(socket)).unwrap())
 }
+
+/// Ends a client and its server.
+pub(crate) fn end_both(server: Server, client: Client) -> Value {
+    drop(client);
+    server.stop()
+}

@@ -45,6 +45,13 @@ fn disk(dir: &Path, name: &str, options: &[&str]) -> Loop {
     disk
 }
 
+/// A folder with such a device.
+fn folder() -> (tempfile::TempDir, Loop) {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = disk(dir.path(), "disk.img", &[]);
+    (dir, disk)
+}
+
 /// A running `seekless record` that does record. Dropping it ends it.
 pub(crate) struct Recording {
     child: Child,
@@ -197,8 +204,7 @@ fn pages(op: Op, first: u64, count: u64, pid: u32) -> Vec<Row> {
 #[test]
 fn every_request_is_in_the_trace_as_it_was_asked() {
     need!("record: requests as asked", recording());
-    let dir = tempfile::tempdir().unwrap();
-    let disk = disk(dir.path(), "disk.img", &[]);
+    let (dir, disk) = folder();
     for event in ["Q", "D"] {
         let recording = Recording::start(dir.path(), disk.device(), &["--force", "--event", event]);
         let writer = write(disk.device(), 5, 300);
@@ -278,8 +284,7 @@ fn only_the_device_asked_for_is_recorded() {
 #[test]
 fn a_recording_that_another_program_switches_off_fails() {
     need!("switched off", recording());
-    let dir = tempfile::tempdir().unwrap();
-    let disk = disk(dir.path(), "disk.img", &[]);
+    let (dir, disk) = folder();
     let mut recording = Recording::start(dir.path(), disk.device(), &[]);
     let prefix = format!("seekless-{}-", recording.pid());
     let mut paths = fs::read_dir(INSTANCES).unwrap().map(|e| e.unwrap().path());
@@ -296,8 +301,7 @@ fn a_recording_that_another_program_switches_off_fails() {
 #[test]
 fn whatever_ends_it_nothing_stays_behind() {
     need!("record: ends", recording());
-    let dir = tempfile::tempdir().unwrap();
-    let disk = disk(dir.path(), "disk.img", &[]);
+    let (dir, disk) = folder();
     for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
         let mut recording = Recording::start(dir.path(), disk.device(), &["--force"]);
         assert_eq!(instances(recording.pid()), 1);
@@ -327,8 +331,7 @@ fn whatever_ends_it_nothing_stays_behind() {
 #[test]
 fn what_is_lost_is_counted_to_the_last_event() {
     need!("record: losses", recording());
-    let dir = tempfile::tempdir().unwrap();
-    let disk = disk(dir.path(), "disk.img", &[]);
+    let (dir, disk) = folder();
     let recording = Recording::start(dir.path(), disk.device(), &["--buffer", "4KiB"]);
     // While it cannot look, its two pages a CPU fill.
     recording.signal(Signal::STOP);
@@ -347,8 +350,7 @@ fn what_is_lost_is_counted_to_the_last_event() {
 #[test]
 fn limits_are_kept() {
     need!("record: limits", recording());
-    let dir = tempfile::tempdir().unwrap();
-    let disk = disk(dir.path(), "disk.img", &[]);
+    let (dir, disk) = folder();
     let start = |args: &[&str]| Recording::start(dir.path(), disk.device(), args);
     let mut few = start(&["--max-requests", "5"]);
     let reader = read(disk.device(), 9, 20);
@@ -367,8 +369,7 @@ fn limits_are_kept() {
 #[test]
 fn a_full_disk_is_told_and_leaves_nothing() {
     need!("record: full disk", recording());
-    let dir = tempfile::tempdir().unwrap();
-    let disk = disk(dir.path(), "disk.img", &[]);
+    let (dir, disk) = folder();
     let small = dir.path().join("small");
     fs::create_dir(&small).unwrap();
     run(["mount", "-t", "tmpfs", "-o", "size=4096", "none", small.to_str().unwrap()]);
@@ -390,8 +391,7 @@ fn its_own_writes_are_not_in_the_trace() {
     let missing =
         recording().or_else(|| loop_mounts("ext4")).or_else(|| programs(&["mkfs.ext4", "fio"]));
     need!("record: own writes", missing);
-    let dir = tempfile::tempdir().unwrap();
-    let disk = disk(dir.path(), "disk.img", &[]);
+    let (dir, disk) = folder();
     run(["mkfs.ext4", "-q", disk.device()]);
     let at = dir.path().join("mnt");
     fs::create_dir(&at).unwrap();
@@ -421,8 +421,7 @@ fn its_own_writes_are_not_in_the_trace() {
 #[test]
 fn without_tracefs_it_mounts_one_for_itself() {
     need!("record: no tracefs", recording().or_else(|| programs(&["unshare", "umount"])));
-    let dir = tempfile::tempdir().unwrap();
-    let disk = disk(dir.path(), "disk.img", &[]);
+    let (dir, disk) = folder();
     let program = env!("CARGO_BIN_EXE_seekless");
     let out = dir.path().join("trace.parquet");
     let script = format!(
@@ -440,8 +439,7 @@ fn without_tracefs_it_mounts_one_for_itself() {
 #[test]
 fn a_disk_is_not_taken_for_its_trace() {
     need!("a disk is no trace", recording());
-    let dir = tempfile::tempdir().unwrap();
-    let disk = disk(dir.path(), "disk.img", &[]);
+    let (dir, disk) = folder();
     for args in
         [["stat", disk.device()].as_slice(), &["simulate", disk.device(), "--disk", "wd800jb"]]
     {
@@ -457,8 +455,7 @@ fn a_disk_is_not_taken_for_its_trace() {
 #[test]
 fn advice_on_a_device_records_it_first() {
     need!("advice on a device", recording());
-    let dir = tempfile::tempdir().unwrap();
-    let disk = disk(dir.path(), "disk.img", &[]);
+    let (dir, disk) = folder();
     // A file: a pipe that nobody reads meanwhile holds 64 KiB.
     let told = dir.path().join("advice.json");
     let mut child = seekless()

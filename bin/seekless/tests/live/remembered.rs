@@ -50,8 +50,7 @@ fn what_was_learned_outlives_the_server() {
     let mut server = start(dir.path());
     read_some(dir.path());
     server.learn();
-    server.signal(Signal::KILL);
-    assert!(server.wait(Duration::from_secs(5)).is_some());
+    server.kill();
     drop(server);
     let server = start(dir.path());
     server.expect("learned: ");

@@ -10,7 +10,6 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use seekless_nbd::CommandFlags;
 use seekless_serve::client::Client;
@@ -18,7 +17,7 @@ use serde_json::Value;
 
 use crate::host::{self, Loop, Mount, Numbers, Server, run, seekless, status, with};
 use crate::need;
-use crate::place::{BESIDE, Place, serve};
+use crate::place::{BESIDE, Place, end_both, serve};
 
 struct Kind {
     name: &'static str,
@@ -73,7 +72,7 @@ fn xfs_ages_as_on_a_bare_disk() {
     ages(&XFS);
 }
 
-fn ours(args: &[&str]) -> String {
+pub(crate) fn ours(args: &[&str]) -> String {
     host::succeeds(seekless().args(args))
 }
 
@@ -535,8 +534,7 @@ fn a_volume_with_replicas_is_looked_into_mended_drained_and_divided_anew() {
         );
     }
     drop(client);
-    server.signal(Signal::KILL);
-    server.wait(Duration::from_secs(5)).unwrap();
+    server.kill();
     drop(server);
     let held = || (fs::read(place.path("disk.img")).unwrap(), fs::read(place.path("disk.area")));
     let was = held();
@@ -582,8 +580,7 @@ fn a_volume_with_replicas_is_looked_into_mended_drained_and_divided_anew() {
     place.run("volume mode writethrough disk.img");
     let now = place.status(&[]);
     assert_eq!((&now["guarded"], &now["dirty_bytes"]), (&true.into(), &0.into()), "{now:#}");
-    drop(client);
-    server.stop();
+    end_both(server, client);
     place.refused(
         "volume resize disk.img --area disk.area",
         &["seekless volume drain", "nothing was changed"],
@@ -599,8 +596,7 @@ fn a_volume_with_replicas_is_looked_into_mended_drained_and_divided_anew() {
     // A damaged free map is not replaced by a guess.
     let (server, mut client) = served(&place, &["--policy", "vanilla"]);
     client.trim(16 << 20, 1 << 20).unwrap();
-    drop(client);
-    server.stop();
+    end_both(server, client);
     let dump: Value =
         serde_json::from_str(&place.run("volume dump disk.img --area disk.area --json")).unwrap();
     let s = |name: &str| dump["superblock"][name].as_u64().unwrap();
@@ -621,8 +617,7 @@ fn a_volume_with_replicas_is_looked_into_mended_drained_and_divided_anew() {
     assert!(said.contains("no page counts as discarded any more"), "{said}");
     let (server, client) = served(&place, &["--policy", "vanilla"]);
     assert_eq!(place.status(&[])["replicas"]["free_bytes"], 0);
-    drop(client);
-    server.stop();
+    end_both(server, client);
     place.run("volume detach disk.img --area disk.area");
     assert!(place.run("volume check disk.img --area disk.area --data").contains("sound"));
 }
@@ -632,8 +627,7 @@ fn a_repair_hides_nothing_that_another_program_wrote_over_a_guard_and_in_free_sp
     let place = place();
     let (mut server, client) = replicated(&place);
     drop(client);
-    server.signal(Signal::KILL);
-    server.wait(Duration::from_secs(5)).unwrap();
+    server.kill();
     drop(server);
     let disk = File::options().read(true).write(true).open(place.path("disk.img")).unwrap();
     // As a repair of the file system would.
@@ -645,8 +639,7 @@ fn a_repair_hides_nothing_that_another_program_wrote_over_a_guard_and_in_free_sp
     let (server, mut client) = served(&place, &["--policy", "vanilla"]);
     assert!(client.read(20 << 20, 8192).unwrap() == [6; 8192]);
     assert_eq!(place.status(&[])["replicas"]["free_bytes"], 0);
-    drop(client);
-    server.stop();
+    end_both(server, client);
     place.run("volume detach disk.img --area disk.area");
     assert!(fs::read(place.path("disk.img")).unwrap()[20 << 20..][..8192] == [6; 8192]);
 }
@@ -659,8 +652,7 @@ fn what_was_written_without_us_is_never_taken_for_free() {
     // After a drain the guard is down; then the server is killed.
     place.run("volume drain disk.img");
     assert!(place.status(&[])["replicas"]["free_bytes"].as_u64().unwrap() >= 40 << 20);
-    server.signal(Signal::KILL);
-    server.wait(Duration::from_secs(5)).unwrap();
+    server.kill();
     drop(server);
     let disk = File::options().read(true).write(true).open(place.path("disk.img")).unwrap();
     disk.write_all_at(&[6; 8192], 20 << 20).unwrap();
@@ -668,8 +660,7 @@ fn what_was_written_without_us_is_never_taken_for_free() {
     assert!(client.read(20 << 20, 8192).unwrap() == [6; 8192]);
     assert_eq!(place.status(&[])["replicas"]["free_bytes"], 0);
     client.trim(40 << 20, 8 << 20).unwrap();
-    drop(client);
-    server.stop();
+    end_both(server, client);
     // The same after an orderly end; a repair does not prove home.
     place.run("volume detach disk.img --area disk.area");
     disk.write_all_at(&[7; 8192], 41 << 20).unwrap();
@@ -677,8 +668,7 @@ fn what_was_written_without_us_is_never_taken_for_free() {
     let (server, mut client) = served(&place, &["--policy", "vanilla"]);
     assert!(client.read(41 << 20, 8192).unwrap() == [7; 8192]);
     assert_eq!(place.status(&[])["replicas"]["free_bytes"], 0);
-    drop(client);
-    server.stop();
+    end_both(server, client);
 }
 
 #[test]
@@ -717,8 +707,7 @@ fn replicas_stand_on_both_sides_of_an_area_on_the_same_disk() {
         places.windows(2).map(|two| two[1] - two[0]).filter(|&gap| gap != 1).collect();
     assert!(gaps.len() == 1 && gaps[0] > (32 << 20) >> 12, "{first}: {gaps:?}");
     drop(client);
-    server.signal(Signal::KILL);
-    server.wait(Duration::from_secs(5)).unwrap();
+    server.kill();
     drop(server);
 
     let (server, mut client) = serve();
@@ -766,8 +755,7 @@ fn a_large_disk_gets_replicas_and_loses_them_in_seconds() {
         client.trim(gib << 30, 1 << 30).unwrap();
     }
     place.run("volume replicate disk.img --range 0+8MiB --near 3000GiB");
-    drop(client);
-    server.stop();
+    end_both(server, client);
     let begun = Instant::now();
     place.run("volume detach disk.img --area disk.area");
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());

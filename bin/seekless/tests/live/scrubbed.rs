@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::host::{Numbers, seekless, status, succeeds};
-use crate::place::serve;
+use crate::place::{end_both, serve};
 
 /// Asks for the scrub's results until they fit.
 fn scrub_that(image: &Path, area: &str, fits: impl Fn(&Value) -> bool) -> Value {
@@ -64,6 +64,5 @@ fn a_damaged_only_copy_is_found_by_itself_and_said() {
     client.write((1 << 20) + 8192, &new[8192..][..4096]).unwrap();
     scrub_that(&image, area_name, |s| s["lost_pages"] == 0);
     assert!(client.read(1 << 20, 64 << 10).unwrap() == new);
-    drop(client);
-    server.stop();
+    end_both(server, client);
 }

@@ -61,6 +61,15 @@ impl Slow {
         Self { dir, device: Some(device), server: Some(server) }
     }
 
+    /// A disk, and a daemon that was started while it was mounted.
+    pub(crate) fn watched(kind: &str, args: &[&str]) -> (Self, Watch) {
+        let slow = Self::new(kind);
+        let mount = slow.mount();
+        let watch = Watch::start(&slow.dir.path().join("state"), &slow.point(), args);
+        mount.unmount();
+        (slow, watch)
+    }
+
     pub(crate) fn dir(&self) -> &Path {
         self.dir.path()
     }
@@ -264,11 +273,7 @@ fn until_helped(slow: &Slow, watch: &Watch, name: &str, script: &str, alone: u64
 #[test]
 fn a_repeated_job_waits_less_from_the_second_run_on() {
     need!("watch: repeated job", missing("ext4"));
-    let slow = Slow::new("ext4");
-    let state = slow.dir.path().join("state");
-    let mount = slow.mount();
-    let watch = Watch::start(&state, &slow.point(), &[]);
-    mount.unmount();
+    let (slow, watch) = Slow::watched("ext4", &[]);
     cold(&slow, READ_ALL);
     let mount = slow.mount();
     let job = watch.remembered();
@@ -299,11 +304,7 @@ fn jobs_on_btrfs_wait_less_and_read_the_same() {
 #[test]
 fn a_job_on_btrfs_is_known_after_its_metadata_has_moved() {
     need!("watch: moved metadata of btrfs", missing("btrfs"));
-    let slow = Slow::new("btrfs");
-    let state = slow.dir.path().join("state");
-    let mount = slow.mount();
-    let watch = Watch::start(&state, &slow.point(), &["--names"]);
-    mount.unmount();
+    let (slow, watch) = Slow::watched("btrfs", &["--names"]);
     cold(&slow, "du -s .");
     // Each leaf is written to another address.
     cold(&slow, "chmod -R g+w .");
@@ -333,11 +334,7 @@ fn a_job_on_btrfs_is_known_after_its_metadata_has_moved() {
 
 /// Jobs on a file system whose metadata is read through the mount.
 fn jobs_through_the_mount(kind: &str) {
-    let slow = Slow::new(kind);
-    let state = slow.dir.path().join("state");
-    let mount = slow.mount();
-    let watch = Watch::start(&state, &slow.point(), &["--names"]);
-    mount.unmount();
+    let (slow, watch) = Slow::watched(kind, &["--names"]);
     // Metadata of the first `tar` comes from the job of `du` already: it is not alone.
     let files = FILES as u64;
     for (name, script, least) in [
@@ -367,11 +364,7 @@ fn jobs_through_the_mount(kind: &str) {
 /// Kills a job that is run ahead of, and unmounts, many times. Returns how often umount was
 /// refused.
 fn unmounts(kind: &str, rounds: u64) -> u32 {
-    let slow = Slow::new(kind);
-    let state = slow.dir.path().join("state");
-    let mount = slow.mount();
-    let watch = Watch::start(&state, &slow.point(), &[]);
-    mount.unmount();
+    let (slow, watch) = Slow::watched(kind, &[]);
     cold(&slow, READ_ALL);
     let mut numbers = Numbers::new(5);
     let mut all = 0;

@@ -10,7 +10,7 @@ use rustix::process::Signal;
 
 use crate::host::{self, Loop, attempt};
 use crate::need;
-use crate::watched::{READ_ALL, Slow, Watch, cold, missing, shell};
+use crate::watched::{READ_ALL, Slow, cold, missing, shell};
 
 /// What must happen in time, also on a busy host.
 fn until(what: &str, done: impl FnMut() -> bool) {
@@ -26,11 +26,8 @@ fn opened(process: u32, paths: &[&Path]) -> Vec<String> {
 }
 
 fn pulled_out(kind: &str) {
-    let mut slow = Slow::new(kind);
+    let (mut slow, watch) = Slow::watched(kind, &[]);
     let (state, point) = (slow.dir().join("state"), slow.point());
-    let mount = slow.mount();
-    let watch = Watch::start(&state, &point, &[]);
-    mount.unmount();
     cold(&slow, READ_ALL);
     let mount = slow.mount();
     watch.remembered();
@@ -86,11 +83,7 @@ fn a_disk_of_btrfs_that_is_pulled_out_is_let_go() {
 #[test]
 fn what_was_learned_of_an_xfs_is_known_when_its_device_has_another_number() {
     need!("watch: xfs on another device", missing("xfs"));
-    let mut slow = Slow::new("xfs");
-    let (state, point) = (slow.dir().join("state"), slow.point());
-    let mount = slow.mount();
-    let watch = Watch::start(&state, &point, &[]);
-    mount.unmount();
+    let (mut slow, watch) = Slow::watched("xfs", &[]);
     cold(&slow, "du -s .");
     // The old device keeps its number until the end.
     let before = slow.device.take().unwrap();

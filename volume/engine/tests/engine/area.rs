@@ -1,6 +1,7 @@
 //! State that outlives the engine: the write buffer, crashes, damage, repair.
 
-use super::log::{execute_all, in_flight, log_of, record_of};
+use super::device::{Ruled, fails_after};
+use super::log::{execute_all, log_of, record_of};
 use super::rules::{none, until, waited};
 use super::*;
 use seekless_engine::format::read_superblock;
@@ -14,8 +15,7 @@ pub(super) fn writeback() -> Config {
 fn writes_are_absorbed_in_one_sequential_write_and_survive_without_a_detach() {
     let mut world = World::new(writeback());
     // Writes of an earlier process may not be on stable storage yet.
-    world.issue(Op::Flush, Extent::default());
-    world.settle();
+    world.issue_settled(Op::Flush, Extent::default());
     world.issue(Op::Write, home(3, 2));
     let io = world.waiting[0];
     assert_eq!((io.target, io.op, io.extent.len), (Target::Area, Op::Write, Sectors(3 * 8)));
@@ -37,8 +37,7 @@ fn writes_are_absorbed_in_one_sequential_write_and_survive_without_a_detach() {
 #[test]
 fn a_write_waits_for_memory_of_the_log_and_one_that_needs_more_goes_home() {
     let mut world = World::new(Config { records: 2, write_buffer_percent: 90, ..writeback() });
-    world.issue(Op::Flush, Extent::default());
-    world.settle();
+    world.issue_settled(Op::Flush, Extent::default());
     for page in [0, 10, 20, 30] {
         world.issue(Op::Write, home(page, 3));
     }
@@ -51,20 +50,16 @@ fn a_write_waits_for_memory_of_the_log_and_one_that_needs_more_goes_home() {
     assert!(world.waiting.iter().any(|io| io.target == Target::Home && io.extent.len.0 == 15 * 8));
     world.settle();
     assert_eq!(absorbed(&world), 4);
-    world.issue(Op::Flush, Extent::default());
-    world.settle();
-    world.crash([0; 32]);
-    world.read_all();
+    world.issue_settled(Op::Flush, Extent::default());
+    world.crash_and_read([0; 32]);
 }
 
 #[test]
 fn bypassed_copies_are_passed_by_unless_they_are_the_only_ones() {
     let mut world = World::new(writeback());
     let plan = plan_of(&[(25, 2, 0), (5, 1, 0)]);
-    world.handle(Input::Install(plan.clone()));
-    world.settle();
-    world.issue(Op::Write, home(40, 2));
-    world.settle();
+    world.handle_settled(Input::Install(plan.clone()));
+    world.issue_settled(Op::Write, home(40, 2));
     for (on, clean) in [(true, Target::Home), (false, Target::Area)] {
         world.handle(Input::Bypass(on));
         for (page, target) in [(25, clean), (40, Target::Area)] {
@@ -79,8 +74,7 @@ fn bypassed_copies_are_passed_by_unless_they_are_the_only_ones() {
 #[test]
 fn an_overwrite_of_a_part_waits_only_for_its_page_to_come_home() {
     let mut world = World::new(writeback());
-    world.issue(Op::Write, home(3, 2));
-    world.settle();
+    world.issue_settled(Op::Write, home(3, 2));
     world.issue(Op::Write, Extent::new(GRID + 3 * 8, 2));
     assert!(world.waiting.iter().all(|io| io.class == Class::Background), "destaged first");
     world.issue(Op::Write, home(50, 1));
@@ -88,10 +82,8 @@ fn an_overwrite_of_a_part_waits_only_for_its_page_to_come_home() {
     world.settle();
     assert_eq!(world.engine.dirty(), Sectors(16), "pages 4 and 50");
     world.read_all();
-    world.issue(Op::Flush, Extent::default());
-    world.settle();
-    world.crash([0; 32]);
-    world.read_all();
+    world.issue_settled(Op::Flush, Extent::default());
+    world.crash_and_read([0; 32]);
 }
 
 #[test]
@@ -110,20 +102,16 @@ fn a_plan_that_was_being_carried_out_is_carried_on_after_a_restart() {
     }
     world.crash([0; 32]);
     assert_eq!(world.engine.plan().sectors(), Sectors(160));
-    world.handle(Input::Tick);
-    world.settle();
+    world.handle_settled(Input::Tick);
     assert_eq!(world.engine.copied(), Sectors(160), "all of it is in place");
     let moved = world.engine.stats().moved_bytes;
-    world.handle(Input::Install(world.engine.plan()));
-    world.settle();
+    world.handle_settled(Input::Install(world.engine.plan()));
     assert_eq!(world.engine.stats().moved_bytes, moved, "its own plan is no change");
     assert!(world.engine.stats().moved_bytes < 20 * 4096, "and what was is not moved again");
     // A forgotten plan is not continued.
-    world.handle(Input::Install(Plan::default()));
-    world.settle();
+    world.handle_settled(Input::Install(Plan::default()));
     world.crash([0; 32]);
-    world.handle(Input::Tick);
-    world.settle();
+    world.handle_settled(Input::Tick);
     assert_eq!((world.engine.copied(), world.engine.stats().moved_bytes), (Sectors(0), 0));
 }
 
@@ -134,20 +122,17 @@ fn damage_is_noticed_and_never_served() {
     };
     // A clean copy: home is read.
     let mut world = World::new(config(0));
-    world.handle(Input::Install(plan_of(&[(3, 2, 0)])));
-    world.settle();
+    world.handle_settled(Input::Install(plan_of(&[(3, 2, 0)])));
     damage(&mut world, 1);
     world.read_all();
     assert_eq!((world.engine.stats().damaged, world.engine.copied()), (1, Sectors(8)));
     // The only copy: an error, and the rest is served.
     let mut world = World::new(writeback());
-    world.issue(Op::Write, home(3, 2));
-    world.settle();
+    world.issue_settled(Op::Write, home(3, 2));
     // A superblock stands before the log.
     damage(&mut world, 1 + 4 * 8 + 1);
     world.failed_at = NEVER / 2;
-    world.issue(Op::Read, home(4, 1));
-    world.settle();
+    world.issue_settled(Op::Read, home(4, 1));
     world.clients.clear();
     let id = RequestId(9999);
     world.clients.insert(
@@ -179,12 +164,10 @@ fn damage_is_noticed_and_never_served() {
 #[test]
 fn a_damaged_copy_is_not_moved() {
     let mut world = World::new(config(0));
-    world.handle(Input::Install(plan_of(&[(0, 4, 0), (10, 4, 0)])));
-    world.settle();
+    world.handle_settled(Input::Install(plan_of(&[(0, 4, 0), (10, 4, 0)])));
     // Page 10, behind the first segment's map and four pages.
     spoil(&mut world, 8 + 1 + 4);
-    world.handle(Input::Install(plan_of(&[(10, 4, 0), (0, 4, 0)])));
-    world.settle();
+    world.handle_settled(Input::Install(plan_of(&[(10, 4, 0), (0, 4, 0)])));
     assert_eq!(world.engine.stats().damaged, 1);
     world.read_all();
 }
@@ -194,8 +177,7 @@ fn a_damaged_copy_is_not_moved() {
 #[test]
 fn a_damaged_page_does_not_come_home() {
     let mut world = World::new(writeback());
-    world.issue(Op::Write, home(3, 2));
-    world.settle();
+    world.issue_settled(Op::Write, home(3, 2));
     let record = record_of(&mut world, 3);
     spoil(&mut world, record + 1);
     let stands = |world: &mut World, page: u64| {
@@ -217,8 +199,7 @@ fn a_damaged_page_does_not_come_home() {
 #[test]
 fn nobody_waits_for_a_log_that_a_damaged_page_keeps_full() {
     let mut world = World::new(writeback());
-    world.issue(Op::Write, home(3, 1));
-    world.settle();
+    world.issue_settled(Op::Write, home(3, 1));
     let record = record_of(&mut world, 3);
     spoil(&mut world, record + 1);
     let pages = 10..50;
@@ -234,8 +215,7 @@ fn nobody_waits_for_a_log_that_a_damaged_page_keeps_full() {
             if world.clients.is_empty() {
                 break;
             }
-            world.now = world.now.max(world.engine.wakeup().unwrap().0);
-            world.handle(Input::Tick);
+            assert!(world.wake());
         }
         assert!(world.clients.is_empty(), "{op:?} of {extent} waits: {:?}", world.engine);
     }
@@ -274,8 +254,7 @@ fn what_was_absorbed_after_a_copy_was_made_outlasts_a_crash() {
 #[test]
 fn copies_in_doubt_are_not_served_until_home_proves_them() {
     let mut world = World::new(config(0));
-    world.handle(Input::Install(plan_of(&[(3, 4, 0)])));
-    world.settle();
+    world.handle_settled(Input::Install(plan_of(&[(3, 4, 0)])));
     // Not detached; and somebody else wrote page 4 meanwhile.
     let mut sector = [0; SECTOR];
     fill(&mut sector, 4711);
@@ -287,8 +266,7 @@ fn copies_in_doubt_are_not_served_until_home_proves_them() {
     world.issue(Op::Read, home(3, 1));
     assert_eq!(world.waiting[0].target, Target::Home);
     world.settle();
-    world.handle(Input::Tick);
-    world.settle();
+    world.handle_settled(Input::Tick);
     assert_eq!((world.engine.copied(), world.engine.in_doubt()), (Sectors(24), Sectors(0)));
     assert_eq!(world.engine.stats().proven, 3);
     // Trusted at once only after a detach in order, if nobody wrote home since.
@@ -304,16 +282,13 @@ fn copies_in_doubt_are_not_served_until_home_proves_them() {
 pub(super) fn in_use(copies: bool) -> World {
     let mut world = World::new(writeback());
     if copies {
-        world.handle(Input::Install(plan_of(&[(30, 4, 0)])));
-        world.settle();
+        world.handle_settled(Input::Install(plan_of(&[(30, 4, 0)])));
     }
     for page in [3, 9, 4] {
         for (op, extent) in [(Op::Write, home(page, 1)), (Op::Flush, Extent::default())] {
             world.issue(op, extent);
             // No time passes: an idle volume writes home.
-            while !world.waiting.is_empty() {
-                world.execute(0);
-            }
+            execute_all(&mut world);
         }
     }
     world
@@ -360,8 +335,7 @@ fn a_lost_checkpoint_is_rebuilt_without_loss() {
     assert!(report.lost.is_empty() && report.mended.iter().all(|f| !f.loss), "{report:?}");
     let after: Vec<_> = examine(&mut world.area).unwrap().copies().collect();
     assert_eq!(before, after);
-    world.crash([0; 32]);
-    world.read_all();
+    world.crash_and_read([0; 32]);
 }
 
 #[test]
@@ -406,12 +380,10 @@ fn check_finds_what_is_damaged_and_repair_gives_it_up() {
 fn an_area_that_nobody_formatted_works_like_one_that_was() {
     let mut world = World::new(config(0));
     world.engine = Engine::new(config(0));
-    world.handle(Input::Install(plan_of(&[(3, 4, 0)])));
-    world.settle();
+    world.handle_settled(Input::Install(plan_of(&[(3, 4, 0)])));
     assert_eq!(world.engine.copied(), Sectors(32));
     // The repaired area is like any other.
-    world.crash([0; 32]);
-    world.read_all();
+    world.crash_and_read([0; 32]);
     assert_eq!(world.engine.in_doubt() + world.engine.copied(), Sectors(32));
 }
 
@@ -435,8 +407,7 @@ fn what_a_log_cannot_take_goes_home() {
     for gather in [Duration::ZERO, Duration::from_millis(1_000)] {
         let mut world = World::new(Config { gather, ..writeback() });
         world.issue(Op::Write, home(3, 2));
-        world.issue(Op::Flush, Extent::default());
-        execute_all(&mut world);
+        world.issue_at_once(Op::Flush, Extent::default());
         // One of the pages is in the log already. A read takes one along with a copy, with RAM or
         // without.
         world.issue(Op::Write, home(4, 3));
@@ -452,10 +423,8 @@ fn what_a_log_cannot_take_goes_home() {
         world.failed_at = NEVER / 2;
         world.settle();
         world.failed_at = 0;
-        world.issue(Op::Flush, Extent::default());
-        world.settle();
-        world.crash([0; 32]);
-        world.read_all();
+        world.issue_settled(Op::Flush, Extent::default());
+        world.crash_and_read([0; 32]);
     }
 }
 
@@ -464,8 +433,7 @@ fn what_a_log_cannot_take_goes_home() {
 fn what_neither_device_takes_fails_its_writer_and_nothing_else() {
     let mut world = World::new(writeback());
     world.issue(Op::Write, home(3, 1));
-    world.issue(Op::Flush, Extent::default());
-    execute_all(&mut world);
+    world.issue_at_once(Op::Flush, Extent::default());
     world.issue(Op::Write, home(4, 1));
     world.failed_at = NEVER / 2;
     answer_failing(&mut world, |_| true);
@@ -477,8 +445,7 @@ fn what_neither_device_takes_fails_its_writer_and_nothing_else() {
     execute_all(&mut world);
     world.crash([0; 32]);
     world.issue(Op::Read, home(3, 1));
-    world.issue(Op::Read, home(5, 1));
-    execute_all(&mut world);
+    world.issue_at_once(Op::Read, home(5, 1));
     assert_eq!(world.engine.dirty(), Sectors(8));
 }
 
@@ -488,8 +455,7 @@ fn what_neither_device_takes_fails_its_writer_and_nothing_else() {
 fn writes_gather_in_ram_until_somebody_needs_them() {
     let gather = Duration::from_millis(1_000);
     let mut world = World::new(Config { gather, ..writeback() });
-    world.issue(Op::Flush, Extent::default());
-    world.settle();
+    world.issue_settled(Op::Flush, Extent::default());
     let pages =
         |world: &World| world.waiting.iter().map(|io| io.extent.len.0 / 8).collect::<Vec<_>>();
     for page in [3, 40, 3, 20, 3] {
@@ -522,8 +488,7 @@ fn writes_gather_in_ram_until_somebody_needs_them() {
     let fua = world.issue_with(Op::Write, home(12, 1), Flags::FUA);
     assert_eq!(pages(&world), [3]);
     assert!(world.clients.contains_key(&fua));
-    world.settle();
-    world.read_all();
+    world.settle_and_read();
 }
 
 #[test]
@@ -551,13 +516,11 @@ fn what_neither_device_takes_after_its_client_was_told_is_told_at_every_flush() 
         assert_eq!(world.engine.trouble(), Some(seekless_engine::Trouble::Lost));
     }
     // Nor when both devices work again, and no flush needs the area.
-    world.handle(Input::Command(Command::SetMode(Mode::WriteThrough)));
-    world.settle();
+    world.handle_settled(Input::Command(Command::SetMode(Mode::WriteThrough)));
     assert!(
         world.engine.is_drained() && world.engine.trouble() == Some(seekless_engine::Trouble::Lost)
     );
-    world.issue(Op::Flush, Extent::default());
-    world.settle();
+    world.issue_settled(Op::Flush, Extent::default());
     assert_eq!(world.failed, 3);
 }
 
@@ -565,8 +528,7 @@ fn what_neither_device_takes_after_its_client_was_told_is_told_at_every_flush() 
 fn with_a_write_behind_two_records() -> (World, u64) {
     let gather = Duration::from_millis(1_000);
     let mut world = World::new(Config { mode: Mode::WriteBack, gather, ..config(8) });
-    world.issue(Op::Flush, Extent::default());
-    world.settle();
+    world.issue_settled(Op::Flush, Extent::default());
     for page in [20, 30] {
         world.issue_with(Op::Write, home(page, 1), Flags::FUA);
     }
@@ -587,10 +549,8 @@ fn a_write_that_ends_late_does_not_bring_its_bytes_back() {
     world.settle();
     world.issue(Op::Read, home(3, 1));
     assert!(world.clients.is_empty(), "it is in RAM");
-    world.issue(Op::Flush, Extent::default());
-    world.settle();
-    world.crash([0; 32]);
-    world.read_all();
+    world.issue_settled(Op::Flush, Extent::default());
+    world.crash_and_read([0; 32]);
 }
 
 /// If neither device takes the older write, the newer one is not lost.
@@ -602,8 +562,7 @@ fn a_write_that_fails_takes_no_other_with_it() {
     answer_failing(&mut world, |_| true);
     assert!(!world.clients.contains_key(&first) && !world.clients.contains_key(&second));
     assert_eq!(world.failed, 4, "all of them are told");
-    world.settle();
-    world.read_all();
+    world.settle_and_read();
 }
 
 /// After a failed flush of the area, the next one voids the same pages: the log's older copy does not
@@ -612,24 +571,19 @@ fn a_write_that_fails_takes_no_other_with_it() {
 fn what_a_failed_flush_was_to_make_void_the_next_one_does() {
     let mut world = World::new(writeback());
     world.issue(Op::Write, home(3, 1));
-    world.issue(Op::Flush, Extent::default());
-    execute_all(&mut world);
-    world.issue(Op::WriteZeroes, home(3, 1));
-    execute_all(&mut world);
+    world.issue_at_once(Op::Flush, Extent::default());
+    world.issue_at_once(Op::WriteZeroes, home(3, 1));
     assert_eq!(world.engine.dirty(), Sectors(0));
     world.issue(Op::Flush, Extent::default());
     let flushes = |io: &Io| (io.target, io.op) == (Target::Area, Op::Flush);
-    while !world.waiting.iter().any(flushes) {
-        world.execute(0);
-    }
-    let io = world.waiting.remove(in_flight(&world, flushes));
+    let at = until(&mut world, none, flushes);
+    let io = world.waiting.remove(at);
     world.failed_at = NEVER / 2;
     world.handle(Input::Done { io: io.id, result: Err(IoFailed) });
     execute_all(&mut world);
     assert_eq!((world.clients.len(), world.failed), (0, 1), "it was told");
     world.failed_at = 0;
-    world.issue(Op::Flush, Extent::default());
-    execute_all(&mut world);
+    world.issue_at_once(Op::Flush, Extent::default());
     assert!(world.clients.is_empty());
     world.crash([0; 32]);
     assert_eq!(world.engine.dirty(), Sectors(0));
@@ -642,24 +596,22 @@ fn an_area_inside_its_disk_has_a_superblock_whenever_a_resize_is_cut_short() {
     let (mut area, capacity) = (MemDevice::new(Sectors(4096)), Sectors(20_000));
     let (inside, doubled) = (Some(Lba(8)), Sectors(40_000));
     let mut options = FormatOptions {
-        uuid: [7; 16],
         capacity,
         inside,
         grid: Sectors(0),
         mode: Mode::WriteThrough,
-        segment_pages: 8,
         write_buffer_percent: 20,
-        replicas: Sectors(0),
-        label: "a test".to_owned(),
+        ..options_of(&config(0))
     };
     format_area(&mut area, &options).unwrap();
     let before = read_superblock(&mut area, Lba(0)).unwrap().superblock;
     let checked = resizable(&mut area, &before).unwrap();
     options.capacity = doubled;
     for left in 0.. {
-        let mut cut = Cut { area: area.clone(), left };
+        let mut area = area.clone();
+        let mut cut = Ruled { area: &mut area, rule: fails_after(left) };
         let whole = resize_area(&mut cut, &options, &checked).is_ok();
-        let found = read_superblock(&mut cut.area, Lba(0)).unwrap().superblock;
+        let found = read_superblock(&mut area, Lba(0)).unwrap().superblock;
         assert!(found.home_capacity == capacity && !whole || found.home_capacity == doubled);
         let at = (found.uuid, found.inside, found.area_at, found.area_size);
         assert_eq!(at, (before.uuid, true, Lba(8), Sectors(4096)), "after {left} changes");
@@ -667,80 +619,6 @@ fn an_area_inside_its_disk_has_a_superblock_whenever_a_resize_is_cut_short() {
             assert!(left > 4 && found.home_capacity == doubled);
             break;
         }
-    }
-}
-
-/// A device that takes some changes more, and then fails.
-struct Cut {
-    area: MemDevice,
-    left: u32,
-}
-
-impl Cut {
-    fn change(&mut self) -> Result<(), DeviceError> {
-        self.left = self.left.checked_sub(1).ok_or_else(|| {
-            let source = std::io::Error::other("the power is off");
-            DeviceError::Io { op: "change", extent: Extent::default(), source }
-        })?;
-        Ok(())
-    }
-}
-
-impl Device for Cut {
-    fn capacity(&self) -> Sectors {
-        self.area.capacity()
-    }
-
-    fn read(&mut self, extent: Extent, buf: &mut [u8]) -> Result<(), DeviceError> {
-        self.area.read(extent, buf)
-    }
-
-    fn write(&mut self, extent: Extent, buf: &[u8]) -> Result<(), DeviceError> {
-        self.change()?;
-        self.area.write(extent, buf)
-    }
-
-    fn flush(&mut self) -> Result<(), DeviceError> {
-        self.change()
-    }
-
-    fn write_zeroes(&mut self, extent: Extent) -> Result<(), DeviceError> {
-        self.change()?;
-        self.area.write_zeroes(extent)
-    }
-}
-
-/// An area with pages that cannot be read until they are written.
-pub(super) struct Unreadable<'a> {
-    pub(super) area: &'a mut MemDevice,
-    pub(super) pages: Vec<u64>,
-}
-
-impl Device for Unreadable<'_> {
-    fn capacity(&self) -> Sectors {
-        self.area.capacity()
-    }
-
-    fn read(&mut self, extent: Extent, buf: &mut [u8]) -> Result<(), DeviceError> {
-        if self.pages.iter().any(|&page| page_extent(page, 1).overlaps(extent)) {
-            let source = std::io::Error::other("a medium error");
-            return Err(DeviceError::Io { op: "read", extent, source });
-        }
-        self.area.read(extent, buf)
-    }
-
-    fn write(&mut self, extent: Extent, buf: &[u8]) -> Result<(), DeviceError> {
-        self.pages.retain(|&page| !extent.contains(page_extent(page, 1)));
-        self.area.write(extent, buf)
-    }
-
-    fn flush(&mut self) -> Result<(), DeviceError> {
-        self.area.flush()
-    }
-
-    fn write_zeroes(&mut self, extent: Extent) -> Result<(), DeviceError> {
-        self.pages.retain(|&page| !extent.contains(page_extent(page, 1)));
-        self.area.write_zeroes(extent)
     }
 }
 
@@ -753,15 +631,12 @@ fn a_write_over_a_dirty_page_waits_for_no_budget_of_a_move() {
     let mut world = World::new(slow);
     world.issue(Op::Write, home(60, 1));
     until(&mut world, none, |io| io.target == Target::Area && io.op == Op::Write);
-    while !world.waiting.is_empty() {
-        world.execute(0);
-    }
+    execute_all(&mut world);
     world.handle(Input::Install(plan_of(&[(0, 8, 0), (20, 8, 0), (40, 8, 0)])));
     until(&mut world, none, |io| io.class == Class::Background && io.op == Op::Read);
     world.issue(Op::Write, Extent::new(GRID + 60 * 8, 1));
     let waited = waited(&mut world, |world| world.clients.is_empty());
     assert!(waited.is_some_and(|w| w < 5_000_000_000), "{waited:?}");
     assert!(world.engine.progress().is_some(), "the move is over: nothing was tested");
-    world.settle();
-    world.read_all();
+    world.settle_and_read();
 }

@@ -2,7 +2,7 @@
 
 use super::area::writeback;
 use super::log::{execute_all, in_flight};
-use super::rules::{fail, none, pass, until};
+use super::rules::{fail, fail_first, none, pass, until};
 use super::*;
 
 fn flushes_area(io: &Io) -> bool {
@@ -45,8 +45,7 @@ fn a_batch_on_its_way_home_gives_way_to_a_checkpoint_that_a_flush_waits_for() {
     assert_eq!(world.failed, 1, "the flush that failed");
     assert!(world.engine.is_drained());
     world.home_is_complete();
-    world.crash([0; 32]);
-    world.read_all();
+    world.crash_and_read([0; 32]);
 }
 
 /// A client's write of a part of a page waits for this page, and not for the batch on its way home.
@@ -74,10 +73,8 @@ fn after_a_checkpoint_that_failed_a_flush_does_not_wait_for_all_pages_on_their_w
     let mut world = with_pages_apart(64);
     world.handle(Input::Command(Command::Drain));
     world.issue(Op::Flush, Extent::default());
-    let at = until(&mut world, none, flushes_area);
-    fail(&mut world, at);
-    let at = until(&mut world, none, |io| (io.target, io.op) == (Target::Home, Op::Flush));
-    fail(&mut world, at);
+    fail_first(&mut world, none, flushes_area);
+    fail_first(&mut world, none, |io| (io.target, io.op) == (Target::Home, Op::Flush));
     let next = world.issue(Op::Flush, Extent::default());
     while world.clients.contains_key(&next) {
         // A write home is slow.

@@ -1,22 +1,33 @@
 //! Rules of discarded pages: what the area learns of them, and when.
 
 use super::replicas::{fs2, replicated};
-use super::rules::{ask, asked, at, discarded, fail, hold, is_sound, none, pass, until, waited};
+use super::rules::{
+    ask, ask_settled, asked, at, discarded, execute_first, fail, fail_first, hold, is_sound, none,
+    pass, until, waited,
+};
 use super::*;
 
 /// Opens the region of these pages.
 fn opened(world: &mut World, page: u64) {
-    world.issue(Op::Write, home(page, 1));
-    world.settle();
+    world.issue_settled(Op::Write, home(page, 1));
 }
 
-/// A client's flush with all its I/O, and a crash.
-fn flush_and_crash(world: &mut World) {
+/// After a client's flush with all its I/O, and a crash, nothing of `extent` is taken for free.
+fn is_used_after_a_crash(world: &mut World, extent: Extent) {
     let id = world.issue(Op::Flush, Extent::default());
     while world.clients.contains_key(&id) {
         assert!(pass(world, none));
     }
     world.crash([1; 32]);
+    assert!(!world.engine.free_extents().any(|e| e.overlaps(extent)), "it was flushed");
+    is_sound(world);
+}
+
+/// Lets I/Os take effect until every request has its answer.
+fn all_answered(world: &mut World) {
+    while !world.clients.is_empty() {
+        assert!(pass(world, none));
+    }
 }
 
 /// A read of a page returns home's bytes.
@@ -42,9 +53,7 @@ fn a_page_that_is_discarded_before_it_was_told_to_be_used_is_told_so_when_it_is_
         let stained = world.engine.stained().any(|e| e.contains(home(20, 1)));
         assert_eq!(stained, op == Op::Discard, "the area takes it for stained still");
     }
-    flush_and_crash(&mut world);
-    assert!(!world.engine.free_extents().any(|e| e.overlaps(home(20, 1))), "it was flushed");
-    is_sound(&mut world);
+    is_used_after_a_crash(&mut world, home(20, 1));
 }
 
 #[test]
@@ -56,8 +65,7 @@ fn what_is_discarded_beside_a_write_is_as_the_device_has_it() {
     // It takes effect first, and its end is reported last.
     let io = world.waiting.swap_remove(discard);
     world.home.write_zeroes(io.extent).unwrap();
-    let write = until(&mut world, none, asked(home(5, 1), Op::Write));
-    world.execute(write);
+    execute_first(&mut world, none, asked(home(5, 1), Op::Write));
     world.handle(Input::Done { io: io.id, result: Ok(()) });
     assert!(world.clients.is_empty());
     assert_eq!(world.engine.free(), Sectors(0), "the device alone knows which came last");
@@ -68,11 +76,9 @@ fn what_is_discarded_beside_a_write_is_as_the_device_has_it() {
 fn a_write_that_fails_in_a_replicas_place_leaves_zeroes_to_be_read() {
     let mut world = replicated();
     world.issue(Op::Write, home(20, 1));
-    let at = until(&mut world, none, asked(home(20, 1), Op::Write));
-    fail(&mut world, at);
+    fail_first(&mut world, none, asked(home(20, 1), Op::Write));
     // Home has the replica's bytes there.
-    world.issue(Op::Read, home(20, 1));
-    world.settle();
+    world.issue_settled(Op::Read, home(20, 1));
     assert!(world.engine.free_extents().any(|e| e.contains(home(20, 1))));
     assert!(world.engine.stained().any(|e| e.contains(home(20, 1))));
     is_sound(&mut world);
@@ -82,23 +88,18 @@ fn a_write_that_fails_in_a_replicas_place_leaves_zeroes_to_be_read() {
 fn what_a_failed_flush_was_to_call_used_the_next_one_does() {
     let mut world = replicated();
     world.issue(Op::Write, home(20, 1));
-    let at = until(&mut world, none, asked(home(20, 1), Op::Write));
-    world.execute(at);
+    execute_first(&mut world, none, asked(home(20, 1), Op::Write));
     world.issue(Op::Flush, Extent::default());
-    let at = until(&mut world, none, |io| io.target == Target::Home && io.op == Op::Flush);
-    fail(&mut world, at);
+    fail_first(&mut world, none, |io| io.target == Target::Home && io.op == Op::Flush);
     assert_eq!(world.failed, 1, "the client is told");
-    flush_and_crash(&mut world);
-    assert!(!world.engine.free_extents().any(|e| e.overlaps(home(20, 1))), "it was flushed");
-    is_sound(&mut world);
+    is_used_after_a_crash(&mut world, home(20, 1));
 }
 
 #[test]
 fn what_stands_behind_a_record_that_a_failed_flush_has_lost_is_found() {
     let mut world = replicated();
     world.issue(Op::Write, home(20, 1));
-    let at = until(&mut world, none, asked(home(20, 1), Op::Write));
-    world.execute(at);
+    execute_first(&mut world, none, asked(home(20, 1), Op::Write));
     let before = world.area.clone();
     world.issue(Op::Flush, Extent::default());
     let at = until(&mut world, none, |io| io.target == Target::Area && io.op == Op::Flush);
@@ -107,9 +108,7 @@ fn what_stands_behind_a_record_that_a_failed_flush_has_lost_is_found() {
     fail(&mut world, at);
     assert_eq!(world.failed, 1, "the client is told");
     assert_eq!(world.engine.failed_flushes(), 1, "and so is each other one");
-    flush_and_crash(&mut world);
-    assert!(!world.engine.free_extents().any(|e| e.overlaps(home(20, 1))), "it was flushed");
-    is_sound(&mut world);
+    is_used_after_a_crash(&mut world, home(20, 1));
 }
 
 /// The flush waits for a checkpoint. One job runs at a time, and a replica is on its way that waits
@@ -129,12 +128,9 @@ fn a_flush_behind_a_lost_record_does_not_wait_until_a_replica_may_be_written() {
     }
     let soon = world.now + 1_000_000;
     world.issue(Op::Write, home(20, 1));
-    while !world.clients.is_empty() {
-        assert!(pass(&mut world, none));
-    }
+    all_answered(&mut world);
     world.issue(Op::Flush, Extent::default());
-    let at = until(&mut world, none, |io| io.target == Target::Area && io.op == Op::Flush);
-    fail(&mut world, at);
+    fail_first(&mut world, none, |io| io.target == Target::Area && io.op == Op::Flush);
     assert_eq!(world.failed, 1, "the client is told");
     assert!(world.now < soon, "the replica's turn has come");
     let (begun, next) = (world.now, world.issue(Op::Flush, Extent::default()));
@@ -165,17 +161,13 @@ fn telling(io: &Io) -> bool {
 #[test]
 fn what_could_not_be_called_clean_once_is_not_taken_for_stained_once_it_was() {
     let mut world = called_clean();
-    let at = until(&mut world, none, telling);
-    fail(&mut world, at);
+    fail_first(&mut world, none, telling);
     world.settle();
     assert_eq!(world.engine.stained().count(), 0);
     // Its region is opened, as for any page that never held a replica: no record calls this page
     // used.
-    world.issue(Op::Write, home(20, 1));
-    world.settle();
-    flush_and_crash(&mut world);
-    assert!(!world.engine.free_extents().any(|e| e.overlaps(home(20, 1))), "it was flushed");
-    is_sound(&mut world);
+    world.issue_settled(Op::Write, home(20, 1));
+    is_used_after_a_crash(&mut world, home(20, 1));
 }
 
 #[test]
@@ -190,16 +182,13 @@ fn what_is_just_called_clean_is_not_written_before_the_area_knows() {
     assert_eq!(world.engine.stained().count(), 0);
     let at = world.waiting.iter().position(&mine).unwrap_or(at);
     world.execute(at);
-    flush_and_crash(&mut world);
-    assert!(!world.engine.free_extents().any(|e| e.overlaps(home(20, 1))), "it was flushed");
-    is_sound(&mut world);
+    is_used_after_a_crash(&mut world, home(20, 1));
 }
 
 #[test]
 fn what_is_written_after_it_was_cleaned_is_not_called_clean() {
     let mut world = replicated();
-    ask(&mut world, 30, &[(6, 1)]);
-    world.settle();
+    ask_settled(&mut world, 30, &[(6, 1)]);
     world.handle(Input::Withdraw);
     // Zeroes stand there. The area learns of them, and of other zeroes in flight.
     until(&mut world, none, zeroes(30));
@@ -209,11 +198,8 @@ fn what_is_written_after_it_was_cleaned_is_not_called_clean() {
     until(&mut world, none, &mine);
     // All news during this write.
     hold(&mut world, &mine);
-    let at = until(&mut world, &mine, &mine);
-    world.execute(at);
-    flush_and_crash(&mut world);
-    assert!(!world.engine.free_extents().any(|e| e.overlaps(home(20, 1))), "it was flushed");
-    is_sound(&mut world);
+    execute_first(&mut world, &mine, &mine);
+    is_used_after_a_crash(&mut world, home(20, 1));
 }
 
 /// Makes the engine save a checkpoint, whatever is `held`.
@@ -236,12 +222,8 @@ fn a_checkpoint_leaves_open_where_a_write_waits_for_its_zeroes() {
     let edge = move |io: &Io| io.class == Class::Foreground && io.extent.overlaps(page);
     until(&mut world, edge, edge);
     checkpoint(&mut world, edge);
-    while !world.clients.is_empty() {
-        assert!(pass(&mut world, none));
-    }
-    flush_and_crash(&mut world);
-    assert!(!world.engine.free_extents().any(|e| e.overlaps(page)), "it was flushed");
-    is_sound(&mut world);
+    all_answered(&mut world);
+    is_used_after_a_crash(&mut world, page);
 }
 
 #[test]
@@ -253,22 +235,16 @@ fn a_checkpoint_leaves_open_what_the_area_is_just_told_is_open() {
         |io: &Io| io.class == Class::Foreground && io.target == Target::Area && io.op == Op::Flush;
     until(&mut world, held, held);
     checkpoint(&mut world, held);
-    while !world.clients.is_empty() {
-        assert!(pass(&mut world, none));
-    }
-    flush_and_crash(&mut world);
-    assert!(!world.engine.free_extents().any(|e| e.overlaps(home(21, 1))), "it was flushed");
-    is_sound(&mut world);
+    all_answered(&mut world);
+    is_used_after_a_crash(&mut world, home(21, 1));
 }
 
 #[test]
 fn zeroes_that_waited_for_their_turn_do_not_go_over_a_client() {
     let pause = Duration::from_millis(50);
     let mut world = World::new(Config { background_pause: pause, ..fs2(0) });
-    world.issue(Op::Discard, home(10, 40));
-    world.settle();
-    ask(&mut world, 20, &[(0, 1), (2, 1), (4, 1)]);
-    world.settle();
+    world.issue_settled(Op::Discard, home(10, 40));
+    ask_settled(&mut world, 20, &[(0, 1), (2, 1), (4, 1)]);
     // A client has just sent a request: the jobs begin, and wait.
     world.issue(Op::Read, home(52, 1));
     let at = until(&mut world, none, asked(home(52, 1), Op::Read));
@@ -291,12 +267,10 @@ fn zeroes_that_waited_for_their_turn_do_not_go_over_a_client() {
 fn a_discard_beside_a_write_that_waits_for_its_zeroes_waits() {
     let mut world = discarded(fs2(0));
     // Of two regions: 15 is data, 16 free and its region open.
-    world.issue(Op::Write, home(10, 6));
-    world.settle();
+    world.issue_settled(Op::Write, home(10, 6));
     opened(&mut world, 17);
     checkpoint(&mut world, none);
-    world.handle(Input::Command(Command::Drain));
-    world.settle();
+    world.handle_settled(Input::Command(Command::Drain));
     opened(&mut world, 18);
     let write = Extent::span(home(15, 1).start.0, home(16, 1).start.0 + 3);
     world.issue(Op::Write, write);
@@ -307,9 +281,7 @@ fn a_discard_beside_a_write_that_waits_for_its_zeroes_waits() {
     assert!(!world.waiting.iter().any(asked(home(15, 1), Op::Discard)));
     let free = |world: &World| world.engine.free_extents().any(|e| e.overlaps(home(15, 1)));
     assert!(!free(&world), "it would be free, and written by who asked before");
-    while !world.clients.is_empty() {
-        assert!(pass(&mut world, none));
-    }
+    all_answered(&mut world);
     world.home_is_complete();
     is_sound(&mut world);
 }
@@ -336,8 +308,7 @@ fn is_withdrawn(world: &mut World) {
 fn the_area_learns_of_zeroes_before_all_of_them_are_written() {
     let mut world = discarded(fs2(0));
     ask(&mut world, 20, &[(0, 1), (2, 1), (4, 1), (6, 1)]);
-    ask(&mut world, 30, &[(8, 1)]);
-    world.settle();
+    ask_settled(&mut world, 30, &[(8, 1)]);
     assert!(world.engine.stained().eq([home(20, 4), home(30, 1)]));
     world.handle(Input::Withdraw);
     until(&mut world, zeroes(30), zeroes(30));
@@ -353,19 +324,16 @@ fn after_a_failed_flush_the_area_still_learns_of_zeroes_before_all_of_them_are_w
     let mut world = discarded(fs2(0));
     ask(&mut world, 20, &[(0, 1), (2, 1), (4, 1), (6, 1)]);
     ask(&mut world, 30, &[(8, 1)]);
-    ask(&mut world, 40, &[(50, 1)]);
-    world.settle();
+    ask_settled(&mut world, 40, &[(50, 1)]);
     assert!(world.engine.stained().eq([home(20, 4), home(30, 1), home(40, 1)]));
     world.handle(Input::Withdraw);
     until(&mut world, none, zeroes(20));
-    let at = until(&mut world, zeroes(30), telling);
-    fail(&mut world, at);
+    fail_first(&mut world, zeroes(30), telling);
     hold(&mut world, zeroes(30));
     assert!(world.engine.trouble().is_some());
     // Later, with others to come.
     world.now += 2_000_000_000;
-    let at = until(&mut world, zeroes(30), zeroes(30));
-    world.execute(at);
+    execute_first(&mut world, zeroes(30), zeroes(30));
     until(&mut world, zeroes(40), zeroes(40));
     hold(&mut world, zeroes(40));
     assert!(world.engine.stained().eq([home(40, 1)]), "the area has not learned of zeroes");
@@ -378,20 +346,16 @@ fn after_a_failed_flush_the_area_still_learns_of_zeroes_before_all_of_them_are_w
 fn a_flush_waits_for_no_budget_of_replicas() {
     // 100 bytes a second: each page of background work takes 41 s.
     let mut world = discarded(Config { background_rate: Bytes(100), ..fs2(0) });
-    ask(&mut world, 20, &[(0, 1)]);
-    world.settle();
+    ask_settled(&mut world, 20, &[(0, 1)]);
     ask(&mut world, 30, &[(2, 1), (4, 1), (6, 1)]);
     let reads =
         |io: &Io| io.class == Class::Background && (io.target, io.op) == (Target::Home, Op::Read);
-    let at = until(&mut world, none, reads);
-    world.execute(at);
+    execute_first(&mut world, none, reads);
     assert!(!world.waiting.iter().any(reads), "the budget");
     world.issue(Op::Write, home(20, 1));
-    let at = until(&mut world, none, asked(home(20, 1), Op::Write));
-    world.execute(at);
+    execute_first(&mut world, none, asked(home(20, 1), Op::Write));
     world.issue(Op::Flush, Extent::default());
-    let at = until(&mut world, none, |io| io.target == Target::Area && io.op == Op::Flush);
-    fail(&mut world, at);
+    fail_first(&mut world, none, |io| io.target == Target::Area && io.op == Op::Flush);
     let flush = world.issue(Op::Flush, Extent::default());
     let took = waited(&mut world, |world| !world.clients.contains_key(&flush));
     assert!(took.is_some_and(|nanos| nanos < 5_000_000_000), "{took:?}");
@@ -405,8 +369,7 @@ fn a_flush_behind_a_lost_record_waits_for_no_budget_of_copies_in_doubt() {
     let mut world = discarded(Config { background_rate: Bytes(100), ..fs2(0) });
     // Their homes are too far apart for one read.
     for (place, page) in [(20, 0), (30, 52)] {
-        ask(&mut world, place, &[(page, 1)]);
-        world.settle();
+        ask_settled(&mut world, place, &[(page, 1)]);
     }
     world.restart([1; 32]);
     world.crash([1; 32]);
@@ -414,16 +377,13 @@ fn a_flush_behind_a_lost_record_waits_for_no_budget_of_copies_in_doubt() {
     world.handle(Input::Tick);
     let reads =
         |io: &Io| io.class == Class::Background && (io.target, io.op) == (Target::Home, Op::Read);
-    let at = until(&mut world, none, reads);
-    world.execute(at);
+    execute_first(&mut world, none, reads);
     assert!(!world.waiting.iter().any(reads), "the budget");
     assert_eq!(world.engine.in_doubt(), Sectors(8));
     world.issue(Op::Write, home(20, 1));
-    let at = until(&mut world, none, asked(home(20, 1), Op::Write));
-    world.execute(at);
+    execute_first(&mut world, none, asked(home(20, 1), Op::Write));
     world.issue(Op::Flush, Extent::default());
-    let at = until(&mut world, none, |io| io.target == Target::Area && io.op == Op::Flush);
-    fail(&mut world, at);
+    fail_first(&mut world, none, |io| io.target == Target::Area && io.op == Op::Flush);
     assert_eq!(world.engine.in_doubt(), Sectors(8), "it waits no more: nothing was tested");
     let flush = world.issue(Op::Flush, Extent::default());
     let took = waited(&mut world, |world| !world.clients.contains_key(&flush));

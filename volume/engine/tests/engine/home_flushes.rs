@@ -2,8 +2,8 @@
 //! succeeds without them.
 
 use super::area::writeback;
-use super::log::{execute_all, in_flight};
-use super::rules::{fail, none, pass, until};
+use super::log::in_flight;
+use super::rules::{fail, fail_first, fail_in_flight, none, pass, until};
 use super::*;
 
 fn flushes_home(io: &Io) -> bool {
@@ -15,13 +15,10 @@ fn flushes_home(io: &Io) -> bool {
 fn drains(world: &mut World) -> MemDevice {
     world.issue(Op::Write, home(3, 1));
     world.issue(Op::Write, home(20, 7));
-    world.issue(Op::Flush, Extent::default());
-    world.settle();
+    world.issue_settled(Op::Flush, Extent::default());
     let before = world.home.clone();
     world.handle(Input::Command(Command::Drain));
-    while !world.waiting.iter().any(flushes_home) {
-        world.execute(0);
-    }
+    until(world, none, flushes_home);
     before
 }
 
@@ -30,14 +27,12 @@ fn what_went_home_before_a_failed_flush_goes_home_again() {
     let mut world = World::new(writeback());
     world.home = drains(&mut world);
     assert!(world.engine.dirty() < Sectors(8 * 8));
-    let flush = in_flight(&world, flushes_home);
-    fail(&mut world, flush);
+    fail_in_flight(&mut world, flushes_home);
     assert_eq!(world.engine.dirty(), Sectors(8 * 8), "home may lack them");
     world.settle();
     assert!(world.engine.is_drained());
     world.home_is_complete();
-    world.issue(Op::Flush, Extent::default());
-    world.settle();
+    world.issue_settled(Op::Flush, Extent::default());
     assert_eq!(world.failed, 0, "no client's write may be missing");
 }
 
@@ -47,8 +42,7 @@ fn what_went_home_before_a_failed_flush_goes_home_again_if_another_engine_began_
     let mut world = World::new(writeback());
     world.issue(Op::Write, home(3, 1));
     world.issue(Op::Write, home(20, 7));
-    world.issue(Op::Flush, Extent::default());
-    world.settle();
+    world.issue_settled(Op::Flush, Extent::default());
     world.handle(Input::Command(Command::Drain));
     world.handle(Input::Detach { stamp: [1; 32] });
     while !world.engine.is_detached() {
@@ -79,24 +73,20 @@ fn the_logs_tail_does_not_pass_pages_that_another_flush_may_have_lost() {
     world.issue(Op::Flush, Extent::default());
     let clients = |io: &Io| flushes_home(io) && io.id != own;
     while !world.waiting.iter().any(clients) {
-        let other = in_flight(&world, |io| io.id != own);
-        world.execute(other);
+        world.execute(in_flight(&world, |io| io.id != own));
     }
     let page = home(3, 1);
     let mut old = [0; 4096];
     before.clone().read(page, &mut old).unwrap();
     world.home.write(page, &old).unwrap();
-    let flush = in_flight(&world, clients);
-    fail(&mut world, flush);
+    fail_in_flight(&mut world, clients);
     while !world.clients.is_empty() {
-        let other = in_flight(&world, |io| io.id != own);
-        world.execute(other);
+        world.execute(in_flight(&world, |io| io.id != own));
     }
     assert_eq!(world.failed, 1, "the client is told");
     world.settle();
     world.home_is_complete();
-    world.crash([1; 32]);
-    world.read_all();
+    world.crash_and_read([1; 32]);
 }
 
 /// The log's tail has passed a page, and the area does not know yet: a write at home still voids the
@@ -106,14 +96,11 @@ fn a_page_that_the_tail_has_passed_stays_void_after_a_failed_flush() {
     let mut world = World::new(writeback());
     drains(&mut world);
     world.execute(in_flight(&world, flushes_home));
-    while !world.waiting.iter().any(flushes_home) {
-        world.execute(0);
-    }
+    until(&mut world, none, flushes_home);
     let zeroes = |io: &Io| io.op == Op::WriteZeroes;
     world.issue(Op::WriteZeroes, home(3, 1));
     world.execute(in_flight(&world, zeroes));
-    let tail = in_flight(&world, flushes_home);
-    fail(&mut world, tail);
+    fail_in_flight(&mut world, flushes_home);
     world.failed_at = NEVER / 2;
     // The drain makes no progress meanwhile.
     for (op, extent) in [
@@ -123,13 +110,11 @@ fn a_page_that_the_tail_has_passed_stays_void_after_a_failed_flush() {
     ] {
         world.issue(op, extent);
         while !world.clients.is_empty() {
-            let at = in_flight(&world, |io| io.class == Class::Foreground);
-            world.execute(at);
+            world.execute(in_flight(&world, |io| io.class == Class::Foreground));
         }
         assert_eq!(world.failed, 1, "the first flush tells of the failure");
     }
-    world.crash([1; 32]);
-    world.read_all();
+    world.crash_and_read([1; 32]);
 }
 
 /// The host reports the failure of an earlier write once: a write with FUA may get the report.
@@ -138,8 +123,7 @@ fn a_write_with_fua_that_fails_is_a_failed_flush() {
     let mut world = World::new(writeback());
     world.home = drains(&mut world);
     world.issue_with(Op::Write, Extent::new(40 * 8 + 1, 1), Flags::FUA);
-    let fua = in_flight(&world, |io| io.flags.contains(Flags::FUA));
-    fail(&mut world, fua);
+    fail_in_flight(&mut world, |io| io.flags.contains(Flags::FUA));
     assert_eq!(world.engine.dirty(), Sectors(8 * 8), "home may lack them");
     world.settle();
     world.home_is_complete();
@@ -149,20 +133,13 @@ fn a_write_with_fua_that_fails_is_a_failed_flush() {
 #[test]
 fn a_flush_of_home_that_fails_in_the_background_is_told_to_one_client() {
     let mut world = World::new(writeback());
-    world.issue(Op::WriteZeroes, home(9, 1));
-    execute_all(&mut world);
-    world.issue(Op::Write, home(3, 1));
-    execute_all(&mut world);
+    world.issue_at_once(Op::WriteZeroes, home(9, 1));
+    world.issue_at_once(Op::Write, home(3, 1));
     world.handle(Input::Command(Command::Drain));
-    while !world.waiting.iter().any(flushes_home) {
-        world.execute(0);
-    }
-    let flush = in_flight(&world, flushes_home);
-    fail(&mut world, flush);
+    fail_first(&mut world, none, flushes_home);
     world.failed_at = NEVER / 2;
     for failed in [1, 1] {
-        world.issue(Op::Flush, Extent::default());
-        world.settle();
+        world.issue_settled(Op::Flush, Extent::default());
         assert_eq!(world.failed, failed);
     }
 }
@@ -174,14 +151,12 @@ fn a_write_in_flight_at_a_failed_flush_fails_the_next_flush() {
     drains(&mut world);
     let zeroes = |io: &Io| io.op == Op::WriteZeroes;
     world.issue(Op::WriteZeroes, home(9, 1));
-    let flush = in_flight(&world, flushes_home);
-    fail(&mut world, flush);
+    fail_in_flight(&mut world, flushes_home);
     world.execute(in_flight(&world, zeroes));
     world.settle();
     assert_eq!(world.failed, 0, "the log has nothing older of this page");
     for failed in [1, 1] {
-        world.issue(Op::Flush, Extent::default());
-        world.settle();
+        world.issue_settled(Op::Flush, Extent::default());
         assert_eq!(world.failed, failed);
     }
 }
@@ -194,12 +169,10 @@ fn a_write_in_flight_at_a_failed_flush_fails_over_a_page_of_the_log() {
     drains(&mut world);
     let zeroes = |io: &Io| io.op == Op::WriteZeroes;
     world.issue(Op::WriteZeroes, home(3, 1));
-    let flush = in_flight(&world, flushes_home);
-    fail(&mut world, flush);
+    fail_in_flight(&mut world, flushes_home);
     world.execute(in_flight(&world, zeroes));
     assert_eq!((world.clients.len(), world.failed), (0, 1), "home may have forgotten it");
-    world.settle();
-    world.read_all();
+    world.settle_and_read();
     world.home_is_complete();
 }
 
@@ -208,12 +181,10 @@ fn a_write_in_flight_at_a_failed_flush_fails_over_a_page_of_the_log() {
 fn after_a_failed_flush_copies_are_compared_with_home_again() {
     for fails in [false, true] {
         let mut world = World::new(config(0));
-        world.handle(Input::Install(plan_of(&[(20, 4, 0)])));
-        world.settle();
+        world.handle_settled(Input::Install(plan_of(&[(20, 4, 0)])));
         world.issue(Op::Flush, Extent::default());
         if fails {
-            let flush = in_flight(&world, flushes_home);
-            fail(&mut world, flush);
+            fail_in_flight(&mut world, flushes_home);
         }
         world.restart([1; 32]);
         assert_eq!(world.engine.in_doubt() > Sectors(0), fails);

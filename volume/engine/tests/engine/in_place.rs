@@ -2,15 +2,14 @@
 
 use super::area::writeback;
 use super::log::{execute_all, in_flight, log_of};
-use super::rules::fail;
+use super::rules::fail_in_flight;
 use super::*;
 use seekless_learn::Foreseen;
 
 /// Copies of pages 25, 26 and 5, which may be written in place.
 fn opened() -> World {
     let mut world = World::new(Config { in_place: true, ..writeback() });
-    world.handle(Input::Install(plan_of(&[(25, 2, 0), (5, 1, 0)])));
-    world.settle();
+    world.handle_settled(Input::Install(plan_of(&[(25, 2, 0), (5, 1, 0)])));
     assert_eq!((world.engine.copied(), world.engine.dirty()), (Sectors(24), Sectors(0)));
     world
 }
@@ -34,8 +33,7 @@ fn a_write_of_copied_pages_goes_to_the_copies_sector_by_sector() {
     // 4.5: all pages mapped, and the newest bytes stand there alone.
     world.issue(Op::Read, home(25, 2));
     assert_eq!(sent(&world), [(Target::Area, FIRST, 16)]);
-    world.settle();
-    world.read_all();
+    world.settle_and_read();
 }
 
 /// The others are absorbed while there is room, then go home.
@@ -64,16 +62,14 @@ fn a_write_of_more_than_copied_pages_is_split() {
     let all = [(4, 1), (6, 1)].map(|(page, n)| (Target::Home, GRID + page * 8, n * 8));
     assert!(all.iter().all(|io| sent(&world).contains(io)), "{:?}", sent(&world));
     assert!(sent(&world).contains(&(Target::Area, FIRST + 16, 8)));
-    world.settle();
-    world.read_all();
+    world.settle_and_read();
 }
 
 /// Twenty seconds without a client.
 fn wait(world: &mut World) {
     for _ in 0..20 {
         world.now += 1_000_000_000;
-        world.handle(Input::Tick);
-        world.settle();
+        world.handle_settled(Input::Tick);
     }
 }
 
@@ -82,24 +78,20 @@ fn wait(world: &mut World) {
 fn dirty_pages_go_home_when_a_new_plan_comes() {
     let mut world = opened();
     for page in [25, 5, 50, 51] {
-        world.issue(Op::Write, home(page, 1));
-        world.settle();
+        world.issue_settled(Op::Write, home(page, 1));
     }
     wait(&mut world);
     assert_eq!((world.engine.dirty(), world.engine.stats().destaged_bytes), (Sectors(32), 0));
-    world.handle(Input::Install(plan_of(&[(25, 2, 0), (30, 1, 0)])));
-    world.settle();
+    world.handle_settled(Input::Install(plan_of(&[(25, 2, 0), (30, 1, 0)])));
     // Page 25 stays where it is: only what leaves goes out, and the write buffer.
     assert_eq!(world.engine.stats().destaged_bytes, 4 * 4096, "25 shares the segment of 30");
     assert_eq!(world.engine.dirty(), Sectors(0));
     world.issue(Op::Read, home(5, 1));
     assert_eq!(world.waiting[0].target, Target::Home);
-    world.settle();
-    world.read_all();
+    world.settle_and_read();
     // And what is written afterwards stays until the next plan.
     for page in [50, 52, 60] {
-        world.issue(Op::Write, home(page, 1));
-        world.settle();
+        world.issue_settled(Op::Write, home(page, 1));
     }
     wait(&mut world);
     assert_eq!(world.engine.stats().destaged_bytes, 4 * 4096);
@@ -113,8 +105,7 @@ fn after_a_crash_every_copy_that_may_be_written_is_newer_than_home_and_has_no_su
     let mut world = opened();
     let marked = |h: &Header| matches!(&h.content, Content::Opened(e) if e.len() == 3);
     assert!(log_of(&mut world).iter().any(|(_, h)| marked(h)));
-    world.issue(Op::Write, Extent::new(GRID + 26 * 8 + 1, 2));
-    world.settle();
+    world.issue_settled(Op::Write, Extent::new(GRID + 26 * 8 + 1, 2));
     let found = examine(&mut world.area).unwrap();
     let copies: Vec<_> = found.copies().map(|(_, home, state, sum)| (home, state, sum)).collect();
     let open = |home| (home, CopyState::Dirty, UNSUMMED);
@@ -127,8 +118,7 @@ fn after_a_crash_every_copy_that_may_be_written_is_newer_than_home_and_has_no_su
     world.issue(Op::Write, Extent::new(GRID + 5 * 8 + 1, 1));
     assert_eq!(sent(&world), [(Target::Area, FIRST + 17, 1)]);
     world.settle();
-    world.handle(Input::Command(Command::Drain));
-    world.settle();
+    world.handle_settled(Input::Command(Command::Drain));
     assert!(world.engine.is_drained());
     world.home_is_complete();
 }
@@ -138,8 +128,7 @@ fn after_a_crash_every_copy_that_may_be_written_is_newer_than_home_and_has_no_su
 fn a_write_in_place_that_the_area_refuses_goes_home() {
     let mut world = opened();
     world.issue(Op::Write, home(25, 2));
-    let refused = in_flight(&world, |io| io.extent.start == Lba(FIRST));
-    fail(&mut world, refused);
+    fail_in_flight(&mut world, |io| io.extent.start == Lba(FIRST));
     world.settle();
     assert_eq!((world.engine.mode(), world.failed), (Mode::WriteThrough, 0));
     world.read_all();
@@ -156,8 +145,7 @@ fn without_a_mark_a_write_goes_to_the_log() {
     }
     world.issue(Op::Write, home(25, 1));
     assert_eq!(world.engine.stats().in_place, 0);
-    world.settle();
-    world.read_all();
+    world.settle_and_read();
 }
 
 /// The log learns that home is newer before it learns that the place is void. In the other order a
@@ -166,10 +154,8 @@ fn without_a_mark_a_write_goes_to_the_log() {
 fn a_place_is_void_only_after_the_log_knows_that_home_is_newer() {
     let mut world = opened();
     world.issue(Op::Write, home(25, 1));
-    world.issue(Op::Flush, Extent::default());
-    world.settle();
-    world.issue(Op::WriteZeroes, home(25, 1));
-    execute_all(&mut world);
+    world.issue_settled(Op::Flush, Extent::default());
+    world.issue_at_once(Op::WriteZeroes, home(25, 1));
     assert!(world.clients.is_empty(), "it is at home, and no flush covers it");
     world.handle(Input::Install(plan_of(&[(30, 1, 0), (26, 1, 0)])));
     execute_all(&mut world);
@@ -180,8 +166,7 @@ fn a_place_is_void_only_after_the_log_knows_that_home_is_newer() {
     let home_is_newer = last(|c| matches!(c, Content::Tombstones(_)));
     let place_is_void = last(|c| matches!(c, Content::Invalid(_)));
     assert!(home_is_newer.is_some() && home_is_newer < place_is_void, "{log:?}");
-    world.settle();
-    world.read_all();
+    world.settle_and_read();
 }
 
 /// I/Os take effect, and no time passes.
@@ -207,6 +192,11 @@ fn write_home_and_crash(world: &mut World, pages: &[u64]) {
             world.execute(in_flight(world, client));
         }
     }
+    flush_and_crash(world);
+}
+
+/// A client's flush ends as soon as it can. Then the power fails.
+fn flush_and_crash(world: &mut World) {
     world.issue(Op::Flush, Extent::default());
     while !world.clients.is_empty() {
         assert!(!world.waiting.is_empty(), "the flush waits for nothing");
@@ -236,8 +226,7 @@ fn a_page_that_leaves_the_log_for_the_plan_does_not_come_back() {
     let mut in_place = 0;
     for steps in 0.. {
         let mut world = World::new(Config { in_place: true, ..writeback() });
-        world.issue(Op::Write, home(50, 1));
-        world.settle();
+        world.issue_settled(Op::Write, home(50, 1));
         assert_eq!(world.engine.dirty(), Sectors(8), "in the log");
         world.handle(Input::Install(plan_of(&[(50, 1, 0)])));
         let mut taken = 0;
@@ -251,13 +240,7 @@ fn a_page_that_leaves_the_log_for_the_plan_does_not_come_back() {
         while world.completed == asked {
             world.execute(0);
         }
-        world.issue(Op::Flush, Extent::default());
-        while !world.clients.is_empty() {
-            assert!(!world.waiting.is_empty(), "the flush waits for nothing");
-            let asked = world.waiting.iter().position(|io| !io.class.is_background());
-            world.execute(asked.unwrap_or(0));
-        }
-        world.crash([1; 32]);
+        flush_and_crash(&mut world);
         world.read_all();
         if all {
             break;
@@ -273,8 +256,7 @@ fn a_flush_in_a_drain_reaches_the_area_until_no_copy_is_open_there() {
     for attached in [false, true] {
         let mut world = opened();
         world.issue(Op::Write, home(25, 2));
-        world.issue(Op::Flush, Extent::default());
-        world.settle();
+        world.issue_settled(Op::Flush, Extent::default());
         if attached {
             world.crash([1; 32]);
         }
@@ -289,8 +271,7 @@ fn a_flush_in_a_drain_reaches_the_area_until_no_copy_is_open_there() {
 fn a_checkpoint_with_open_copies_does_not_empty_the_log() {
     let mut world = opened();
     world.issue(Op::Write, home(25, 2));
-    world.issue(Op::Flush, Extent::default());
-    world.settle();
+    world.issue_settled(Op::Flush, Extent::default());
     // A drain cannot go on. The log has grown: a checkpoint says where writes go now.
     world.fail_background = true;
     world.issue(Op::Write, home(50, 8));
@@ -331,8 +312,7 @@ fn newest(world: &mut World, page: u64) -> [u8; 4096] {
 fn a_trail_takes_the_place_of_a_written_copy_only_when_home_has_its_bytes() {
     let mut world = opened();
     world.issue(Op::Write, home(25, 2));
-    world.issue(Op::Write, home(5, 1));
-    world.settle();
+    world.issue_settled(Op::Write, home(5, 1));
     let written = [25, 26, 5].map(|page| (page, newest(&mut world, page)));
     let (adaptive, append_pages, cache_bytes) = (true, 1, Bytes(8 * 4096));
     let config = Config { adaptive, append_pages, cache_bytes, ..*world.engine.config() };
@@ -374,8 +354,7 @@ fn a_trail_takes_the_place_of_a_written_copy_only_when_home_has_its_bytes() {
 fn a_copy_is_not_closed_while_its_page_goes_to_the_log() {
     let mut world = opened();
     world.issue(Op::Write, home(25, 1));
-    world.issue(Op::Flush, Extent::default());
-    world.settle();
+    world.issue_settled(Op::Flush, Extent::default());
     // Page 25 goes home first. From here on no write goes to a copy in this window.
     world.handle(Input::Install(plan_of(&[(25, 2, 0), (30, 1, 0)])));
     let goes_home = |io: &Io| (io.target, io.op) == (Target::Home, Op::Write);
@@ -389,6 +368,5 @@ fn a_copy_is_not_closed_while_its_page_goes_to_the_log() {
     }
     world.issue(Op::Flush, Extent::default());
     go_on(&mut world, |world| world.clients.is_empty());
-    world.crash([1; 32]);
-    world.read_all();
+    world.crash_and_read([1; 32]);
 }

@@ -6,8 +6,7 @@ use super::*;
 #[test]
 fn a_learned_layout_is_served_from_the_area_and_a_write_sends_reads_home() {
     let mut world = World::new(config(0));
-    world.handle(Input::Install(plan_of(&[(25, 2, 0), (5, 1, 0)])));
-    world.settle();
+    world.handle_settled(Input::Install(plan_of(&[(25, 2, 0), (5, 1, 0)])));
     assert_eq!(world.engine.copied(), Sectors(24));
     assert_eq!(world.engine.stats().moved_bytes, 24 * 512);
     world.issue(Op::Read, home(25, 2));
@@ -35,8 +34,7 @@ fn a_learned_layout_is_served_from_the_area_and_a_write_sends_reads_home() {
 fn the_same_plan_again_moves_nothing() {
     let mut world = World::new(config(0));
     let plan = plan_of(&[(25, 2, 0), (5, 1, 1), (12, 4, 0)]);
-    world.handle(Input::Install(plan.clone()));
-    world.settle();
+    world.handle_settled(Input::Install(plan.clone()));
     let moved = world.engine.stats().moved_bytes;
     world.handle(Input::Install(plan.clone()));
     assert!(world.waiting.is_empty(), "no plan change, no motion");
@@ -50,8 +48,7 @@ fn the_same_plan_again_moves_nothing() {
 #[test]
 fn copies_that_only_change_places_are_read_from_the_area() {
     let mut world = World::new(config(0));
-    world.handle(Input::Install(plan_of(&[(0, 4, 0), (10, 4, 0)])));
-    world.settle();
+    world.handle_settled(Input::Install(plan_of(&[(0, 4, 0), (10, 4, 0)])));
     // A cycle: each takes the other's place.
     world.handle(Input::Install(plan_of(&[(10, 4, 0), (0, 4, 0)])));
     let mut home_reads = 0;
@@ -66,8 +63,7 @@ fn copies_that_only_change_places_are_read_from_the_area() {
     assert_eq!(home_reads, 0);
     assert_eq!(world.engine.copied(), Sectors(64));
     for page in (0..4).chain(10..14) {
-        world.issue(Op::Read, home(page, 1));
-        world.settle();
+        world.issue_settled(Op::Read, home(page, 1));
     }
     assert_eq!(world.engine.stats().copy_reads, 8);
 }
@@ -101,8 +97,7 @@ fn read_ahead_and_clusters_fill_the_same_ram() {
     assert_eq!(world.waiting[0].extent, Extent::new(27, 16), "the front was in RAM");
     world.settle();
     // Slots 1 to 3 are of the first segment; clusters are of two pages.
-    world.handle(Input::Install(plan_of(&[(30, 1, 0), (12, 1, 0), (20, 1, 0)])));
-    world.settle();
+    world.handle_settled(Input::Install(plan_of(&[(30, 1, 0), (12, 1, 0), (20, 1, 0)])));
     world.issue(Op::Read, home(12, 1));
     assert_eq!(world.waiting[0].extent, Extent::new((8 + 2) * 8, 16), "the whole cluster");
     world.settle();
@@ -142,8 +137,7 @@ fn what_is_on_its_way_to_ram_is_waited_for_and_not_read_twice() {
 fn a_cluster_overtaken_by_a_write_or_a_plan_leaves_no_old_bytes_in_ram() {
     // Neighbours in one cluster of the area.
     let mut world = World::new(config(64));
-    world.handle(Input::Install(plan_of(&[(1, 1, 1), (22, 1, 0)])));
-    world.settle();
+    world.handle_settled(Input::Install(plan_of(&[(1, 1, 1), (22, 1, 0)])));
     world.issue(Op::Read, home(1, 1));
     assert_eq!(world.waiting[0].extent.len, Sectors(16));
     world.issue(Op::Write, home(22, 1));
@@ -153,8 +147,7 @@ fn a_cluster_overtaken_by_a_write_or_a_plan_leaves_no_old_bytes_in_ram() {
     world.settle(); // checks what was read
     // A new plan gives the place to another extent while a cluster read is in flight.
     let mut world = World::new(config(64));
-    world.handle(Input::Install(plan_of(&[(1, 1, 1), (22, 1, 0)])));
-    world.settle();
+    world.handle_settled(Input::Install(plan_of(&[(1, 1, 1), (22, 1, 0)])));
     world.issue(Op::Read, home(1, 1));
     world.handle(Input::Install(plan_of(&[(27, 1, 2), (1, 1, 0)])));
     // Everything except the client's read.
@@ -166,8 +159,7 @@ fn a_cluster_overtaken_by_a_write_or_a_plan_leaves_no_old_bytes_in_ram() {
         world.execute(last);
     }
     assert_eq!(world.waiting.len(), 1, "nothing overwrites what a client reads");
-    world.settle();
-    world.read_all();
+    world.settle_and_read();
 }
 
 #[test]
@@ -219,8 +211,7 @@ fn background_work_keeps_its_budget_and_pauses_under_load() {
     let pause = Duration(5_000_000);
     let mut world = World::new(Config { background_pause: pause, ..config(0) });
     world.now = 1_000_000_000;
-    world.issue(Op::Read, home(0, 1));
-    world.settle();
+    world.issue_settled(Op::Read, home(0, 1));
     let asked = world.now;
     world.handle(Input::Install(plan_of(&[(0, 8, 0)])));
     assert!(world.waiting.is_empty(), "a client was just here");

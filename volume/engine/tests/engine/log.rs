@@ -1,7 +1,10 @@
 //! The log after a crash: what its headers prove, where it ends, and unreadable pages.
 
-use super::area::{Unreadable, in_use, spoil, writeback};
-use super::rules::fail;
+use std::cell::Cell;
+
+use super::area::{in_use, spoil, writeback};
+use super::device::{Ruled, unreadable};
+use super::rules::{fail, none, until};
 use super::*;
 use seekless_engine::format::read_superblock;
 
@@ -42,21 +45,16 @@ pub(super) fn in_flight(world: &World, which: impl Fn(&Io) -> bool) -> usize {
 fn a_header_knows_of_all_that_was_flushed() {
     let mut world = in_use(false);
     // This voids a page. A record says so, and the flush waits for it.
-    world.issue(Op::WriteZeroes, home(9, 1));
-    execute_all(&mut world);
+    world.issue_at_once(Op::WriteZeroes, home(9, 1));
     world.issue(Op::Flush, Extent::default());
-    while !world.waiting.iter().any(|io| io.target == Target::Area && io.op == Op::Write) {
-        world.execute(0);
-    }
+    until(&mut world, none, |io| io.target == Target::Area && io.op == Op::Write);
     world.issue(Op::Write, home(50, 1));
     // The later one ends first.
-    let later = in_flight(&world, |io| io.extent.len == Sectors(2 * 8));
-    world.execute(later);
+    world.execute(in_flight(&world, |io| io.extent.len == Sectors(2 * 8)));
     execute_all(&mut world);
     assert!(world.clients.is_empty());
     let flushed = record_of(&mut world, 50);
-    world.issue(Op::Write, home(51, 1));
-    execute_all(&mut world);
+    world.issue_at_once(Op::Write, home(51, 1));
     let log = log_of(&mut world);
     let (_, last) = log.last().unwrap();
     let sequence = log.iter().find(|(page, _)| *page == flushed).unwrap().1.sequence;
@@ -75,16 +73,13 @@ fn what_was_flushed_last_is_vouched_for_when_nobody_asks_for_anything() {
         let mut world = World::new(writeback());
         if pages == 6 {
             // A segment, and a mark in the next one, which the record of six pages fills.
-            world.issue(Op::Write, home(20, 7));
-            execute_all(&mut world);
-            world.issue(Op::Flush, Extent::default());
-            execute_all(&mut world);
+            world.issue_at_once(Op::Write, home(20, 7));
+            world.issue_at_once(Op::Flush, Extent::default());
             world.now += 500_000_000;
             world.handle(Input::Tick);
             execute_all(&mut world);
         }
-        world.issue(Op::Write, home(3, pages));
-        execute_all(&mut world);
+        world.issue_at_once(Op::Write, home(3, pages));
         world.issue(Op::Flush, Extent::default());
         let asked = world.now;
         execute_all(&mut world);
@@ -179,36 +174,9 @@ fn two_records_that_the_area_refuses_go_home_one_after_the_other() {
     }
     assert!(refused.iter().all(|&(id, page)| is_home(&mut world, id, page)));
     assert_eq!((world.clients.len(), world.failed), (0, 0));
-    world.handle(Input::Command(Command::Drain));
-    world.settle();
+    world.handle_settled(Input::Command(Command::Drain));
     world.home_is_complete();
     world.read_all();
-}
-
-/// An area whose reads are counted, in pages.
-struct Counted(MemDevice, u64);
-
-impl Device for Counted {
-    fn capacity(&self) -> Sectors {
-        self.0.capacity()
-    }
-
-    fn read(&mut self, extent: Extent, buf: &mut [u8]) -> Result<(), DeviceError> {
-        self.1 += extent.len.0 / 8;
-        self.0.read(extent, buf)
-    }
-
-    fn write(&mut self, extent: Extent, buf: &[u8]) -> Result<(), DeviceError> {
-        self.0.write(extent, buf)
-    }
-
-    fn flush(&mut self) -> Result<(), DeviceError> {
-        self.0.flush()
-    }
-
-    fn write_zeroes(&mut self, extent: Extent) -> Result<(), DeviceError> {
-        self.0.write_zeroes(extent)
-    }
 }
 
 /// A record names the position before which recovery need not look. Destaged data may be lost until
@@ -239,17 +207,14 @@ fn a_record_names_no_tail_that_home_does_not_hold_durably() {
     }
     // Once the clients are idle.
     while !is_held(&world) {
-        let at = world.engine.wakeup().unwrap();
-        world.now = world.now.max(at.0);
-        world.handle(Input::Tick);
+        assert!(world.wake());
         others(&mut world);
     }
     world.issue(Op::Write, home(3, 1));
     others(&mut world);
     assert!(world.clients.is_empty() && is_held(&world));
     world.home = before;
-    world.crash([0; 32]);
-    world.read_all();
+    world.crash_and_read([0; 32]);
 }
 
 /// A move has read the page. The client's write goes home while the copy is written, and ends after
@@ -260,9 +225,7 @@ fn a_copy_on_its_way_is_not_used_once_its_home_is_being_written() {
     world.handle(Input::Install(plan_of(&[(3, 2, 0)])));
     let read =
         |io: &Io| (io.target, io.op, io.class) == (Target::Home, Op::Read, Class::Background);
-    while !world.waiting.iter().any(read) {
-        world.execute(0);
-    }
+    until(&mut world, none, read);
     while let Some(at) = world.waiting.iter().position(read) {
         world.execute(at);
     }
@@ -274,8 +237,7 @@ fn a_copy_on_its_way_is_not_used_once_its_home_is_being_written() {
         world.execute(at);
     }
     assert_eq!(world.engine.copied(), Sectors(8), "the page that nobody writes");
-    world.settle();
-    world.read_all();
+    world.settle_and_read();
     assert_eq!(world.engine.stats().overtaken, 8);
 }
 
@@ -284,24 +246,24 @@ fn a_copy_on_its_way_is_not_used_once_its_home_is_being_written() {
 #[test]
 fn an_attach_looks_behind_the_log_as_far_as_a_crash_can_have_lost_writes() {
     let (capacity, pages) = (Sectors(8 << 21), 256);
-    let mut area = Counted(MemDevice::new(capacity), 0);
+    let mut area = MemDevice::new(capacity);
     let options = FormatOptions {
-        uuid: [7; 16],
         capacity,
-        inside: None,
         grid: Sectors(0),
-        mode: Mode::WriteBack,
         segment_pages: pages,
         write_buffer_percent: 90,
-        replicas: Sectors(0),
-        label: "a test".to_owned(),
+        ..options_of(&writeback())
     };
     let geometry = format_area(&mut area, &options).unwrap();
     assert!(geometry.log_segments() > 6000, "{geometry:?}");
-    area.1 = 0;
-    examine(&mut area).unwrap();
+    let mut read = 0;
+    let rule = |op: Op, extent: Extent| -> Result<(), DeviceError> {
+        read += if op == Op::Read { extent.len.0 / 8 } else { 0 };
+        Ok(())
+    };
+    examine(&mut Ruled { area: &mut area, rule }).unwrap();
     let lost = (256 << 20 >> 12) / u64::from(pages);
-    assert!(area.1 < lost + 6 * u64::from(pages), "{} pages", area.1);
+    assert!(read < lost + 6 * u64::from(pages), "{read} pages");
     // A record that knows of a missing one.
     for (silent, known) in [(lost, true), (lost + 1, false)] {
         let position = Position { segment: geometry.read_segments() + 1 + silent as u32, page: 0 };
@@ -346,8 +308,7 @@ fn what_a_checkpoint_knows_behind_the_cut_is_given_up() {
     assert_eq!(examine(&mut world.area).unwrap().newest(9), None);
     // The log goes on at that position.
     world.crash([0; 32]);
-    world.issue(Op::Write, home(40, 2));
-    execute_all(&mut world);
+    world.issue_at_once(Op::Write, home(40, 2));
     let found = examine(&mut world.area).unwrap();
     let findings = found.check(&mut world.area, true, &mut |_| ()).unwrap();
     assert!(found.newest(40).is_some() && findings.is_empty(), "{findings:?}");
@@ -383,7 +344,7 @@ fn a_log_that_cannot_be_read_is_refused_and_mended() {
     // The header in the middle: later headers know of it.
     let mut w = world();
     let pages = vec![record_of(&mut w, 9)];
-    let mut area = Unreadable { area: &mut w.area, pages };
+    let mut area = Ruled { area: &mut w.area, rule: unreadable(pages) };
     let refused = examine(&mut area).unwrap_err();
     assert!(matches!(refused, AttachError::BrokenLog { .. }), "{refused}");
     assert!(matches!(repair(&mut area, false).unwrap(), Repair::WouldLose(_)));
@@ -393,7 +354,7 @@ fn a_log_that_cannot_be_read_is_refused_and_mended() {
     // The data of one record: a read of it fails, the rest is served.
     let mut w = world();
     let pages = vec![record_of(&mut w, 9) + 1];
-    let mut area = Unreadable { area: &mut w.area, pages };
+    let mut area = Ruled { area: &mut w.area, rule: unreadable(pages) };
     let lost: Vec<bool> = examine(&mut area)
         .unwrap()
         .check(&mut area, true, &mut |_| ())
@@ -410,7 +371,7 @@ fn a_log_that_cannot_be_read_is_refused_and_mended() {
     let (at, last) = log_of(&mut w).pop().unwrap();
     let next = at + 1 + last.content.len() as u64;
     let before = w.area.clone();
-    let mut area = Unreadable { area: &mut w.area, pages: vec![next] };
+    let mut area = Ruled { area: &mut w.area, rule: unreadable(vec![next]) };
     let refused = examine(&mut area).unwrap_err();
     assert!(matches!(refused, AttachError::Unreadable { page, .. } if page == next), "{refused}");
     let Repair::WouldLose(report) = repair(&mut area, false).unwrap() else { panic!("it may be") };
@@ -421,17 +382,15 @@ fn a_log_that_cannot_be_read_is_refused_and_mended() {
     assert!(matches!(repair(&mut area, true).unwrap(), Repair::Done(_)));
     let found = examine(&mut area).unwrap();
     assert!([3, 9, 4].iter().all(|&page| found.newest(page).is_some()));
-    w.crash([0; 32]);
-    w.read_all();
+    w.crash_and_read([0; 32]);
     // The checkpoint, too: the map is rebuilt.
     let mut w = in_use(true);
-    let mut area = Unreadable { area: &mut w.area, pages: vec![2, 3, 4, 5] };
+    let mut area = Ruled { area: &mut w.area, rule: unreadable(vec![2, 3, 4, 5]) };
     let refused = examine(&mut area).unwrap_err();
     assert!(matches!(refused, AttachError::Unreadable { .. }), "{refused}");
     let Repair::Done(report) = repair(&mut area, false).unwrap() else { panic!("nothing is lost") };
     assert!(report.lost.is_empty(), "{report:?}");
-    w.crash([0; 32]);
-    w.read_all();
+    w.crash_and_read([0; 32]);
 }
 
 /// Home is complete until the superblock says that it may not be.
@@ -451,8 +410,7 @@ fn nothing_is_absorbed_before_the_superblock_says_so() {
         world.execute(0);
     }
     assert_eq!(examine(&mut world.area).unwrap().superblock().mode, Mode::WriteBack);
-    world.settle();
-    world.read_all();
+    world.settle_and_read();
 }
 
 /// Nothing written later tells that these records were flushed. The damage of one sector is healed,
@@ -462,11 +420,9 @@ fn one_damaged_sector_behind_a_flush_is_healed_or_said() {
     let flushed = || {
         let mut world = World::new(writeback());
         for page in [3, 9, 14] {
-            world.issue(Op::Write, home(page, 2));
-            execute_all(&mut world);
+            world.issue_at_once(Op::Write, home(page, 2));
         }
-        world.issue(Op::Flush, Extent::default());
-        execute_all(&mut world);
+        world.issue_at_once(Op::Flush, Extent::default());
         assert!(world.clients.is_empty());
         world
     };
@@ -500,8 +456,7 @@ fn one_damaged_sector_behind_a_flush_is_healed_or_said() {
 #[test]
 fn an_attach_says_what_is_not_complete() {
     let mut world = World::new(writeback());
-    world.issue(Op::Write, home(3, 2));
-    execute_all(&mut world);
+    world.issue_at_once(Op::Write, home(3, 2));
     let (at, _) = log_of(&mut world)[0];
     world.area.write(Extent::new((at + 2) * 8, 1), &[0; SECTOR]).unwrap();
     let mut area = world.area.clone();
@@ -532,47 +487,24 @@ fn an_attach_says_that_a_record_is_missing() {
     }
 }
 
-/// A device that may not be written before it was flushed.
-struct Unflushed<'a> {
-    area: &'a mut MemDevice,
-    flushed: bool,
-}
-
-impl Device for Unflushed<'_> {
-    fn capacity(&self) -> Sectors {
-        self.area.capacity()
-    }
-
-    fn read(&mut self, extent: Extent, buf: &mut [u8]) -> Result<(), DeviceError> {
-        self.area.read(extent, buf)
-    }
-
-    fn write(&mut self, extent: Extent, buf: &[u8]) -> Result<(), DeviceError> {
-        assert!(self.flushed, "{extent} is written");
-        self.area.write(extent, buf)
-    }
-
-    fn flush(&mut self) -> Result<(), DeviceError> {
-        self.flushed = true;
-        self.area.flush()
-    }
-
-    fn write_zeroes(&mut self, extent: Extent) -> Result<(), DeviceError> {
-        self.area.write_zeroes(extent)
-    }
-}
-
 /// A server that died may have left the newest superblock in a cache. The one before it names the
 /// checkpoint that an attach overwrites.
 #[test]
 fn an_attach_makes_durable_what_an_earlier_server_wrote() {
     let mut world = in_use(false);
     let config = *world.engine.config();
-    let mut area = Unflushed { area: &mut world.area, flushed: false };
+    // The area may not be written before it was flushed.
+    let flushed = Cell::new(false);
+    let rule = |op: Op, extent: Extent| -> Result<(), DeviceError> {
+        flushed.set(flushed.get() || op == Op::Flush);
+        assert!(op != Op::Write || flushed.get(), "{extent} is written");
+        Ok(())
+    };
+    let mut area = Ruled { area: &mut world.area, rule };
     attach(&mut area, config, &kept([1; 32])).unwrap();
     let [.., last] = read_superblock(&mut area, Lba(0)).unwrap().superblock.places();
     area.area.write(page_extent(last, 1), &[0; 4096]).unwrap();
-    area.flushed = false;
+    flushed.set(false);
     let Repair::Done(report) = repair(&mut area, false).unwrap() else { panic!("not a loss") };
     assert!(!report.mended.is_empty(), "it wrote nothing");
 }
@@ -582,8 +514,7 @@ fn an_attach_makes_durable_what_an_earlier_server_wrote() {
 #[test]
 fn a_drain_ends_when_the_next_segment_of_the_log_is_free() {
     let mut world = World::new(writeback());
-    world.issue(Op::Write, home(1, 1));
-    execute_all(&mut world);
+    world.issue_at_once(Op::Write, home(1, 1));
     world.issue(Op::Read, home(1, 1));
     let read = world.waiting[0].id;
     let others = |world: &mut World| {
@@ -620,8 +551,7 @@ fn a_drain_ends_when_the_next_segment_of_the_log_is_free() {
 fn no_write_waits_for_ever_for_pages_that_cannot_be_read() {
     let mut world = World::new(Config { stage_bytes: Bytes(4 * 4096), ..writeback() });
     for page in 40..60 {
-        world.issue(Op::Write, home(page, 1));
-        world.settle();
+        world.issue_settled(Op::Write, home(page, 1));
     }
     for page in 40..60 {
         world.issue(Op::Write, Extent::new(home(page, 1).start.0 + 1, 2));

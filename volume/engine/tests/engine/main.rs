@@ -24,6 +24,7 @@ use seekless_learn::{Copy, Plan};
 
 mod area;
 mod batches;
+mod device;
 mod discarded;
 mod home_flushes;
 mod in_place;
@@ -112,18 +113,7 @@ impl World {
         for s in 0..config.area.0 {
             area.write(Extent::new(s, 1), &sector).unwrap();
         }
-        let options = FormatOptions {
-            uuid: [7; 16],
-            capacity: config.capacity,
-            inside: None,
-            grid: config.grid,
-            mode: config.mode,
-            segment_pages: config.segment_pages,
-            write_buffer_percent: config.write_buffer_percent,
-            replicas: config.replicas,
-            label: "a test".to_owned(),
-        };
-        format_area(&mut area, &options).unwrap();
+        format_area(&mut area, &options_of(&config)).unwrap();
         let (engine, _) = attach(&mut area, config, &kept([0; 32])).unwrap();
         let config = *engine.config();
         let first = |s| Written { value: s + 1, by: 0, issued: 0, ended: 0, dead: NEVER };
@@ -151,6 +141,24 @@ impl World {
 
     fn issue(&mut self, op: Op, extent: Extent) -> u64 {
         self.issue_with(op, extent, Flags::NONE)
+    }
+
+    /// A client's request, and all that follows.
+    fn issue_settled(&mut self, op: Op, extent: Extent) {
+        self.issue(op, extent);
+        self.settle();
+    }
+
+    /// A client's request, and everything in flight, while no time passes.
+    fn issue_at_once(&mut self, op: Op, extent: Extent) {
+        self.issue(op, extent);
+        log::execute_all(self);
+    }
+
+    /// An input, and all that follows.
+    fn handle_settled(&mut self, input: Input) {
+        self.handle(input);
+        self.settle();
     }
 
     fn issue_with(&mut self, op: Op, extent: Extent, flags: Flags) -> u64 {
@@ -347,12 +355,31 @@ impl World {
         assert_eq!(self.engine.progress(), None, "background work converges: {:?}", self.engine);
     }
 
+    /// The time until the engine's next wake-up passes. False if there is none.
+    fn wake(&mut self) -> bool {
+        let Some(at) = self.engine.wakeup() else { return false };
+        self.now = self.now.max(at.0);
+        self.handle(Input::Tick);
+        true
+    }
+
     /// Every usable copy equals the last write.
     fn read_all(&mut self) {
         for start in (0..CAPACITY).step_by(8) {
-            self.issue(Op::Read, Extent::new(start, 8.min(CAPACITY - start)));
-            self.settle();
+            self.issue_settled(Op::Read, Extent::new(start, 8.min(CAPACITY - start)));
         }
+    }
+
+    /// All that follows, and then every read.
+    fn settle_and_read(&mut self) {
+        self.settle();
+        self.read_all();
+    }
+
+    /// Attaches the devices as they are, and then every read.
+    fn crash_and_read(&mut self, stamp: [u8; 32]) {
+        self.crash(stamp);
+        self.read_all();
     }
 
     /// Home alone holds the last writes.
@@ -372,8 +399,7 @@ impl World {
     /// Detaches in order and attaches again, as a new process would.
     fn restart(&mut self, stamp: [u8; 32]) {
         self.settle();
-        self.handle(Input::Detach { stamp });
-        self.settle();
+        self.handle_settled(Input::Detach { stamp });
         assert!(self.engine.is_detached(), "{:?}", self.engine);
         self.crash(stamp);
     }
@@ -416,6 +442,21 @@ fn config(cache_pages: u64) -> Config {
         sweep_bytes: Bytes(0),
         records: u32::MAX,
         ..Config::new(Sectors(CAPACITY))
+    }
+}
+
+/// The options of an area for this engine.
+fn options_of(config: &Config) -> FormatOptions {
+    FormatOptions {
+        uuid: [7; 16],
+        capacity: config.capacity,
+        inside: None,
+        grid: config.grid,
+        mode: config.mode,
+        segment_pages: config.segment_pages,
+        write_buffer_percent: config.write_buffer_percent,
+        replicas: config.replicas,
+        label: "a test".to_owned(),
     }
 }
 
@@ -464,6 +505,37 @@ enum Step {
     },
 }
 
+fn flags(fua: bool) -> Flags {
+    if fua { Flags::FUA } else { Flags::NONE }
+}
+
+impl World {
+    fn take(&mut self, step: Step) {
+        match step {
+            Step::Issue(op, at, len, fua) => {
+                let len = if op == Op::Flush { 0 } else { len };
+                self.issue_with(op, Extent::new(at, len), flags(fua));
+            }
+            Step::Page(at, n, fua) => {
+                self.issue_with(Op::Write, home(at, n.min(64 - at)), flags(fua));
+            }
+            Step::Execute(which) => self.execute(which),
+            Step::Install(pieces) => self.handle(Input::Install(plan_of(&pieces))),
+            Step::Mode(mode) => self.handle(Input::Command(Command::SetMode(mode))),
+            Step::Bypass(on) => self.handle(Input::Bypass(on)),
+            Step::Drain => self.handle(Input::Command(Command::Drain)),
+            Step::Tick => {
+                self.now += 300_000_000;
+                self.handle(Input::Tick);
+            }
+            Step::Fail { area_reads, background } => {
+                self.fail_area_reads = area_reads;
+                self.fail_background = background;
+            }
+        }
+    }
+}
+
 fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         6 => Just(Op::Read),
@@ -510,39 +582,14 @@ proptest! {
         let mut world = World::new(options);
         world.home_nanos = home_nanos;
         for step in steps {
-            match step {
-                Step::Issue(op, at, len, fua) => {
-                    let len = if op == Op::Flush { 0 } else { len };
-                    let flags = if fua { Flags::FUA } else { Flags::NONE };
-                    world.issue_with(op, Extent::new(at, len), flags);
-                }
-                Step::Page(at, n, fua) => {
-                    let flags = if fua { Flags::FUA } else { Flags::NONE };
-                    world.issue_with(Op::Write, home(at, n.min(64 - at)), flags);
-                }
-                Step::Execute(which) => world.execute(which),
-                Step::Install(pieces) => world.handle(Input::Install(plan_of(&pieces))),
-                Step::Mode(mode) => world.handle(Input::Command(Command::SetMode(mode))),
-                Step::Bypass(on) => world.handle(Input::Bypass(on)),
-                Step::Drain => world.handle(Input::Command(Command::Drain)),
-                Step::Tick => {
-                    world.now += 300_000_000;
-                    world.handle(Input::Tick);
-                }
-                Step::Fail { area_reads, background } => {
-                    world.fail_area_reads = area_reads;
-                    world.fail_background = background;
-                }
-            }
+            world.take(step);
         }
         world.fail_area_reads = false;
         world.fail_background = false;
-        world.settle();
-        world.read_all();
+        world.settle_and_read();
         world.restart([1; 32]);
         world.read_all();
-        world.handle(Input::Command(Command::Drain));
-        world.settle();
+        world.handle_settled(Input::Command(Command::Drain));
         prop_assert!(world.engine.is_drained());
         prop_assert_eq!(world.engine.dirty(), Sectors(0));
         world.home_is_complete();

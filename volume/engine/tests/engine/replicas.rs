@@ -4,6 +4,7 @@
 use proptest::prelude::*;
 use seekless_learn::Replica;
 
+use super::log::execute_all;
 use super::rules::{ask, at, discarded, is_sound, none, pass, until};
 use super::*;
 
@@ -54,29 +55,10 @@ proptest! {
     ) {
         let mut world = World::new(Config { mode, degree, gather, ..fs2(cache) });
         world.issue(Op::Discard, home(free.0, free.1.min(64 - free.0)));
-        let flags = |fua| if fua { Flags::FUA } else { Flags::NONE };
         for step in steps {
             match step {
-                More::Usual(Step::Issue(op, at, len, fua)) => {
-                    let len = if op == Op::Flush { 0 } else { len };
-                    world.issue_with(op, Extent::new(at, len), flags(fua));
-                }
-                More::Usual(Step::Page(at, n, fua)) => {
-                    world.issue_with(Op::Write, home(at, n.min(64 - at)), flags(fua));
-                }
-                More::Usual(Step::Execute(which)) => world.execute(which),
                 More::Usual(Step::Install(_)) => {}
-                More::Usual(Step::Mode(mode)) => world.handle(Input::Command(Command::SetMode(mode))),
-                More::Usual(Step::Bypass(on)) => world.handle(Input::Bypass(on)),
-                More::Usual(Step::Drain) => world.handle(Input::Command(Command::Drain)),
-                More::Usual(Step::Tick) => {
-                    world.now += 300_000_000;
-                    world.handle(Input::Tick);
-                }
-                More::Usual(Step::Fail { area_reads, background }) => {
-                    world.fail_area_reads = area_reads;
-                    world.fail_background = background;
-                }
+                More::Usual(step) => world.take(step),
                 More::Discard(at, n, fua) => {
                     world.issue_with(Op::Discard, home(at, n.min(64 - at)), flags(fua));
                 }
@@ -94,15 +76,12 @@ proptest! {
         }
         world.fail_area_reads = false;
         world.fail_background = false;
-        world.settle();
-        world.read_all();
+        world.settle_and_read();
         world.restart([1; 32]);
         world.read_all();
-        world.handle(Input::Command(Command::Drain));
-        world.settle();
+        world.handle_settled(Input::Command(Command::Drain));
         world.home_is_complete();
-        world.handle(Input::Withdraw);
-        world.settle();
+        world.handle_settled(Input::Withdraw);
         prop_assert_eq!(world.engine.stained().count(), 0, "zeroes stand where replicas stood");
         prop_assert!(!world.engine.is_withdrawing());
         world.home_is_complete();
@@ -113,29 +92,24 @@ proptest! {
 /// Pages 10 to 49 discarded, and 0, 2, 4 replicated at page 20.
 pub(crate) fn replicated() -> World {
     let mut world = World::new(fs2(0));
-    world.issue(Op::Discard, home(10, 40));
-    world.settle();
+    world.issue_settled(Op::Discard, home(10, 40));
     assert_eq!(world.engine.free(), Sectors(40 * 8));
-    world.handle(Input::Replicate(vec![replica(20, &[(0, 1), (2, 1), (4, 1)])]));
-    world.settle();
+    world.handle_settled(Input::Replicate(vec![replica(20, &[(0, 1), (2, 1), (4, 1)])]));
     assert_eq!(world.engine.copied(), Sectors(24));
     world
 }
 
 /// Sends the head to a page.
 pub(crate) fn head_at(world: &mut World, page: u64) {
-    world.issue(Op::Read, home(page, 1));
-    world.settle();
+    world.issue_settled(Op::Read, home(page, 1));
 }
 
 #[test]
 fn of_several_replicas_the_nearest_is_read_and_a_write_ends_all() {
     let mut world = World::new(Config { degree: 2, ..fs2(0) });
-    world.issue(Op::Discard, home(10, 40));
-    world.settle();
+    world.issue_settled(Op::Discard, home(10, 40));
     for place in [20, 45, 30] {
-        world.handle(Input::Replicate(vec![replica(place, &[(2, 1)])]));
-        world.settle();
+        world.handle_settled(Input::Replicate(vec![replica(place, &[(2, 1)])]));
     }
     assert_eq!(world.engine.stats().replicas_refused, 1, "no more than two");
     let mut places: Vec<_> = world.engine.replicas_of(home(2, 1).start).collect();
@@ -145,8 +119,7 @@ fn of_several_replicas_the_nearest_is_read_and_a_write_ends_all() {
     world.issue(Op::Read, home(2, 1));
     assert_eq!(world.waiting[0].extent, home(45, 1));
     world.settle();
-    world.issue(Op::Write, home(22, 1));
-    world.settle();
+    world.issue_settled(Op::Write, home(22, 1));
     world.issue(Op::Read, home(2, 1));
     assert_eq!(world.waiting[0].extent, home(20, 1));
     world.settle();
@@ -154,8 +127,7 @@ fn of_several_replicas_the_nearest_is_read_and_a_write_ends_all() {
     world.restart([1; 32]);
     world.settle();
     assert_eq!(world.engine.copied(), Sectors(16));
-    world.issue(Op::Write, home(2, 1));
-    world.settle();
+    world.issue_settled(Op::Write, home(2, 1));
     assert_eq!(world.engine.copied(), Sectors(0));
     world.read_all();
 }
@@ -186,11 +158,9 @@ fn a_replica_is_read_where_it_is_nearer_than_its_home() {
 #[test]
 fn a_page_that_ram_holds_whole_is_not_read_again_for_its_replica() {
     let mut world = discarded(fs2(8));
-    world.issue(Op::Read, home(0, 1));
-    world.settle();
+    world.issue_settled(Op::Read, home(0, 1));
     // Of this page, RAM has a part.
-    world.issue(Op::Write, Extent::new(home(2, 1).start.0 + 2, 3));
-    world.settle();
+    world.issue_settled(Op::Write, Extent::new(home(2, 1).start.0 + 2, 3));
     ask(&mut world, 20, &[(0, 1), (2, 1), (4, 1)]);
     let mut read = Vec::new();
     while !stands(&world, 4) {
@@ -243,10 +213,8 @@ fn a_client_takes_a_replicas_place_at_once_and_leaves_zeroes_beside_a_part() {
     assert_eq!(world.engine.copied(), Sectors(16), "the replica beside it still stands");
     assert_eq!(world.engine.free(), Sectors(39 * 8));
     world.read_all();
-    world.issue(Op::Flush, Extent::default());
-    world.settle();
-    world.crash([1; 32]);
-    world.read_all();
+    world.issue_settled(Op::Flush, Extent::default());
+    world.crash_and_read([1; 32]);
     assert_eq!(world.engine.free(), Sectors(39 * 8), "told exactly, and after a crash known");
 }
 
@@ -255,20 +223,15 @@ fn little_free_space_stops_replication_and_takes_replicas_back() {
     let mut world = replicated();
     let suspended = |world: &World| world.engine.replicated().unwrap().suspended;
     // 37 of 64 pages are spare; 10% are 6.4, 5% are 3.2, 15% are 9.6.
-    world.issue(Op::Write, home(24, 26));
-    world.settle();
-    world.issue(Op::Write, home(10, 4));
-    world.settle();
+    world.issue_settled(Op::Write, home(24, 26));
+    world.issue_settled(Op::Write, home(10, 4));
     assert!(!suspended(&world), "{:?}", world.engine.replicated());
-    world.issue(Op::Write, home(14, 1));
-    world.settle();
+    world.issue_settled(Op::Write, home(14, 1));
     assert!(suspended(&world));
     assert_eq!(world.engine.copied(), Sectors(0), "the coldest, and there is no other");
-    world.handle(Input::Replicate(vec![replica(16, &[(0, 1)])]));
-    world.settle();
+    world.handle_settled(Input::Replicate(vec![replica(16, &[(0, 1)])]));
     assert_eq!((world.engine.copied(), world.engine.stats().replicas_refused), (Sectors(0), 1));
-    world.issue(Op::Discard, home(30, 2));
-    world.settle();
+    world.issue_settled(Op::Discard, home(30, 2));
     assert!(!suspended(&world), "{:?}", world.engine.replicated());
     world.read_all();
 }
@@ -292,8 +255,7 @@ fn replicas_outlive_a_stop_in_order_and_are_proven_after_another() {
     assert!(world.engine.free() < before);
     world.read_all();
     // Somebody else may have written: no page counts as free.
-    world.handle(Input::Withdraw);
-    world.settle();
+    world.handle_settled(Input::Withdraw);
     world.handle(Input::Detach { stamp: [1; 32] });
     world.settle();
     world.crash_with(&open([2; 32]));
@@ -321,28 +283,23 @@ pub(crate) fn use_replica(world: &mut World, page: u64) {
 #[test]
 fn the_coldest_replica_gives_way_first_and_replication_goes_on_only_at_the_high_mark() {
     let mut world = World::new(fs2(0));
-    world.issue(Op::Discard, home(10, 40));
-    world.settle();
+    world.issue_settled(Op::Discard, home(10, 40));
     for (place, page) in [(20, 0), (30, 2)] {
-        world.handle(Input::Replicate(vec![replica(place, &[(page, 1)])]));
-        world.settle();
+        world.handle_settled(Input::Replicate(vec![replica(place, &[(page, 1)])]));
     }
     (0..3).for_each(|_| use_replica(&mut world, 2));
     // The last one used, but only once: after 32 later uses of others it would be as cold.
     use_replica(&mut world, 0);
     for (first, pages) in [(31, 19), (10, 10), (21, 3)] {
-        world.issue(Op::Write, home(first, pages));
-        world.settle();
+        world.issue_settled(Op::Write, home(first, pages));
     }
     assert_eq!(spare(&world), 7, "6 of 64 were too few, and one gave way");
     assert!(!stands(&world, 0) && stands(&world, 2));
     // Between 10 and 15% no replica is written, and none gives way.
     for (page, goes) in [(31, false), (33, false), (35, true)] {
-        world.issue(Op::Discard, home(page, 1));
-        world.settle();
+        world.issue_settled(Op::Discard, home(page, 1));
         assert_eq!(!world.engine.replicated().unwrap().suspended, goes, "{} spare", spare(&world));
-        world.handle(Input::Replicate(vec![replica(27, &[(4, 1)])]));
-        world.settle();
+        world.handle_settled(Input::Replicate(vec![replica(27, &[(4, 1)])]));
         assert_eq!(stands(&world, 4), goes);
     }
     assert!(stands(&world, 2));
@@ -352,20 +309,16 @@ fn the_coldest_replica_gives_way_first_and_replication_goes_on_only_at_the_high_
 #[test]
 fn below_the_critical_mark_whole_regions_give_way_whatever_their_worth() {
     let mut world = World::new(fs2(0));
-    world.issue(Op::Discard, home(10, 40));
-    world.settle();
+    world.issue_settled(Op::Discard, home(10, 40));
     for (place, page, pages) in [(24, 0, 7), (44, 8, 1)] {
-        world.handle(Input::Replicate(vec![replica(place, &[(page, pages)])]));
-        world.settle();
+        world.handle_settled(Input::Replicate(vec![replica(place, &[(page, pages)])]));
     }
     (0..3).for_each(|_| use_replica(&mut world, 3));
     for (first, pages) in [(10, 14), (45, 2)] {
-        world.issue(Op::Write, home(first, pages));
-        world.settle();
+        world.issue_settled(Op::Write, home(first, pages));
     }
     assert_eq!(spare(&world), 16);
-    world.issue(Op::Write, home(31, 13));
-    world.settle();
+    world.issue_settled(Op::Write, home(31, 13));
     assert_eq!(spare(&world), 10, "from 3 of 64");
     assert!(!stands(&world, 3), "the first region, although it was used");
     assert!(stands(&world, 8), "that was enough");
@@ -377,8 +330,7 @@ fn replicas_stand_in_free_pages_alone_each_once_and_never_of_free_pages() {
     let mut world = replicated();
     let mut refused = |place: u64, homes: &[(u64, u64)], n: u64| {
         let before = world.engine.stats().replicas_refused;
-        world.handle(Input::Replicate(vec![replica(place, homes)]));
-        world.settle();
+        world.handle_settled(Input::Replicate(vec![replica(place, homes)]));
         assert_eq!(world.engine.stats().replicas_refused - before, n, "{homes:?} at {place}");
         world.engine.copied().0 / 8
     };
@@ -402,25 +354,13 @@ fn replicas_stand_in_free_pages_alone_each_once_and_never_of_free_pages() {
 fn what_the_area_may_yet_call_free_is_not_absorbed() {
     for crashes in [true, false] {
         let mut world = World::new(Config { mode: Mode::WriteBack, ..fs2(0) });
-        world.issue(Op::Discard, home(10, 40));
-        world.settle();
+        world.issue_settled(Op::Discard, home(10, 40));
         // This opens the region.
-        world.issue(Op::Write, home(16, 1));
-        while !world.waiting.is_empty() {
-            world.execute(0);
-        }
+        world.issue_at_once(Op::Write, home(16, 1));
         world.handle(Input::Replicate(vec![replica(17, &[(0, 1)])]));
         // Until the round with the news of the stain has begun.
         let telling = |io: &Io| io.target == Target::Home && io.op == Op::Flush;
-        while !world.waiting.iter().any(telling) {
-            if world.waiting.is_empty() {
-                let at = world.engine.wakeup().expect("the replica is on its way");
-                world.now = world.now.max(at.0);
-                world.handle(Input::Tick);
-            } else {
-                world.execute(0);
-            }
-        }
+        until(&mut world, none, telling);
         for _ in 0..2 {
             world.issue(Op::Write, home(17, 1));
             let at = world.waiting.iter().position(|io| io.extent == home(17, 1));
@@ -431,22 +371,17 @@ fn what_the_area_may_yet_call_free_is_not_absorbed() {
         assert!(world.waiting.iter().any(telling), "the round is still under way");
         assert!(world.clients.is_empty());
         if crashes {
-            while !world.waiting.is_empty() {
-                world.execute(0);
-            }
+            execute_all(&mut world);
             world.crash([1; 32]);
             let free = world.engine.free_extents().any(|e| e.contains(home(17, 1)));
             assert!(!free || !world.engine.has_copy(home(17, 1).start), "either, never both");
             continue;
         }
-        world.issue(Op::Flush, Extent::default());
-        world.settle();
+        world.issue_settled(Op::Flush, Extent::default());
         let absorbed = world.engine.stats().absorbed;
-        world.issue(Op::Write, home(17, 1));
-        world.settle();
+        world.issue_settled(Op::Write, home(17, 1));
         assert_eq!(world.engine.stats().absorbed, absorbed + 1, "it is known to be used");
-        world.crash([1; 32]);
-        world.read_all();
+        world.crash_and_read([1; 32]);
     }
 }
 
@@ -493,8 +428,5 @@ fn what_was_flushed_is_marked_once_clients_are_idle() {
 
 /// A read and everything in flight, while no time passes.
 fn read_at_once(world: &mut World) {
-    world.issue(Op::Read, home(0, 1));
-    while !world.waiting.is_empty() {
-        world.execute(0);
-    }
+    world.issue_at_once(Op::Read, home(0, 1));
 }

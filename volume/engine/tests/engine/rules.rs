@@ -1,6 +1,7 @@
 //! One rule of replicas each, which breaks if it is left out: overtaken writes, waits, and victims.
 //! The random histories find few of them.
 
+use super::log::in_flight;
 use super::replicas::{fs2, head_at, replica, replicated, stands, use_replica};
 use super::*;
 
@@ -20,16 +21,39 @@ pub(super) fn until(
     panic!("it never came: {:?}", world.waiting);
 }
 
+/// Lets the first I/O of this kind take effect, when it waits: see [`until`].
+pub(super) fn execute_first(
+    world: &mut World,
+    held: impl Fn(&Io) -> bool,
+    what: impl Fn(&Io) -> bool,
+) {
+    let at = until(world, held, what);
+    world.execute(at);
+}
+
+/// Fails the first I/O of this kind, when it waits: see [`until`].
+pub(super) fn fail_first(
+    world: &mut World,
+    held: impl Fn(&Io) -> bool,
+    what: impl Fn(&Io) -> bool,
+) {
+    let at = until(world, held, what);
+    fail(world, at);
+}
+
+/// Fails an I/O in flight.
+pub(super) fn fail_in_flight(world: &mut World, which: impl Fn(&Io) -> bool) {
+    let at = in_flight(world, which);
+    fail(world, at);
+}
+
 /// One I/O that is not held, or the time until the engine's next wake-up.
 pub(super) fn pass(world: &mut World, held: impl Fn(&Io) -> bool) -> bool {
     if let Some(at) = world.waiting.iter().position(|io| !held(io)) {
         world.execute(at);
         return true;
     }
-    let Some(at) = world.engine.wakeup() else { return false };
-    world.now = world.now.max(at.0);
-    world.handle(Input::Tick);
-    true
+    world.wake()
 }
 
 /// Everything that happens in ten seconds while these I/Os are held.
@@ -59,13 +83,18 @@ pub(super) fn asked(extent: Extent, op: Op) -> impl Fn(&Io) -> bool {
 /// Pages 10 to 49 discarded, and no replica yet.
 pub(super) fn discarded(config: Config) -> World {
     let mut world = World::new(config);
-    world.issue(Op::Discard, home(10, 40));
-    world.settle();
+    world.issue_settled(Op::Discard, home(10, 40));
     world
 }
 
 pub(super) fn ask(world: &mut World, place: u64, homes: &[(u64, u64)]) {
     world.handle(Input::Replicate(vec![replica(place, homes)]));
+}
+
+/// The same, and all that follows.
+pub(super) fn ask_settled(world: &mut World, place: u64, homes: &[(u64, u64)]) {
+    ask(world, place, homes);
+    world.settle();
 }
 
 /// Every valid copy stands somewhere, and every read returns the last write, near the replicas and
@@ -118,8 +147,7 @@ fn a_home_that_is_written_while_its_replica_is_made_has_none() {
 fn a_page_that_the_write_buffer_has_gets_no_replica_of_its_old_bytes() {
     let mut world = discarded(Config { mode: Mode::WriteBack, degree: 2, ..fs2(0) });
     world.issue(Op::Write, home(2, 1));
-    let at = until(&mut world, none, |io| io.target == Target::Area && io.op == Op::Write);
-    world.execute(at);
+    execute_first(&mut world, none, |io| io.target == Target::Area && io.op == Op::Write);
     ask(&mut world, 20, &[(2, 1), (4, 1)]);
     hold(&mut world, at_home_of(2));
     assert!(!stands(&world, 2));
@@ -168,8 +196,7 @@ fn no_replica_is_written_where_a_client_writes() {
     for part in [false, true] {
         let mut world = discarded(fs2(0));
         // Its region is open.
-        world.issue(Op::Write, home(22, 1));
-        world.settle();
+        world.issue_settled(Op::Write, home(22, 1));
         let page = Extent::new(GRID + 21 * 8, 8);
         world.issue(Op::Write, if part { Extent::new(page.start.0 + 3, 2) } else { page });
         let mine = move |io: &Io| io.class == Class::Foreground && io.extent.overlaps(page);
@@ -187,8 +214,7 @@ fn no_replica_is_written_where_a_client_writes() {
 fn parts_of_a_free_page_wait_for_each_other() {
     for ends in 0..3 {
         let mut world = discarded(fs2(0));
-        world.issue(Op::Write, home(22, 1));
-        world.settle();
+        world.issue_settled(Op::Write, home(22, 1));
         let part = |at| Extent::new(GRID + 21 * 8 + at, 2);
         world.issue(Op::Write, part(2));
         assert_eq!(world.waiting.len(), 2, "zeroes on both sides");
@@ -207,8 +233,7 @@ fn who_reads_a_page_that_is_then_discarded_sees_no_replica() {
     world.issue(Op::Read, home(20, 1));
     let mine = asked(home(20, 1), Op::Read);
     world.issue(Op::Discard, home(10, 40));
-    let discard = until(&mut world, &mine, asked(home(20, 1), Op::Discard));
-    world.execute(discard);
+    execute_first(&mut world, &mine, asked(home(20, 1), Op::Discard));
     ask(&mut world, 20, &[(0, 1)]);
     hold(&mut world, &mine);
     assert!(!world.waiting.iter().any(at(home(20, 1), Op::Write)), "{:?}", world.waiting);
@@ -250,10 +275,8 @@ fn zeroes_come_where_replicas_stood_and_not_over_a_client() {
 fn zeroes_that_wait_for_their_turn_do_not_go_over_what_was_written_meanwhile() {
     let mut world = discarded(Config { background_pause: Duration(5_000_000_000), ..fs2(0) });
     ask(&mut world, 20, &[(0, 1), (2, 1), (4, 1)]);
-    ask(&mut world, 24, &[(6, 1), (8, 1)]);
-    world.settle();
-    world.issue(Op::Write, home(23, 1));
-    world.settle();
+    ask_settled(&mut world, 24, &[(6, 1), (8, 1)]);
+    world.issue_settled(Op::Write, home(23, 1));
     assert!(stands(&world, 4) && stands(&world, 6));
     // A replica of the second run is being read. A write that covers the first run too waits for
     // the read.
@@ -326,8 +349,7 @@ fn a_segment_that_is_read_is_not_written_anew() {
     let segments = world.engine.replicated().unwrap().room.0 / (7 * 8);
     assert!((2..9).contains(&segments));
     for page in 0..segments {
-        ask(&mut world, 20 + 2 * page, &[(page, 1)]);
-        world.settle();
+        ask_settled(&mut world, 20 + 2 * page, &[(page, 1)]);
     }
     // All others twice: the first is the coldest, though it is being read.
     for page in (1..segments).chain(1..segments) {
@@ -342,8 +364,7 @@ fn a_segment_that_is_read_is_not_written_anew() {
     assert!(stands(&world, 0) && !stands(&world, 9));
     world.settle();
     assert_eq!(world.engine.stats().damaged, 0);
-    ask(&mut world, 40, &[(9, 1)]);
-    world.settle();
+    ask_settled(&mut world, 40, &[(9, 1)]);
     assert!(stands(&world, 9) && !stands(&world, 0), "and then it is");
     is_sound(&mut world);
 }
@@ -351,14 +372,11 @@ fn a_segment_that_is_read_is_not_written_anew() {
 #[test]
 fn what_would_leave_too_little_is_not_begun() {
     let mut world = discarded(fs2(0));
-    world.issue(Op::Write, home(10, 27));
-    world.settle();
+    world.issue_settled(Op::Write, home(10, 27));
     // 13 of 64 are spare: 20%. Seven less would be below 10%, six are not.
-    ask(&mut world, 40, &[(0, 7)]);
-    world.settle();
+    ask_settled(&mut world, 40, &[(0, 7)]);
     assert_eq!((world.engine.copied(), world.engine.stats().replicas_refused), (Sectors(0), 7));
-    ask(&mut world, 40, &[(0, 6)]);
-    world.settle();
+    ask_settled(&mut world, 40, &[(0, 6)]);
     assert_eq!(world.engine.copied(), Sectors(48));
     is_sound(&mut world);
 }
@@ -367,8 +385,7 @@ fn what_would_leave_too_little_is_not_begun() {
 fn above_the_critical_mark_what_is_used_stays_however_old() {
     let mut world = discarded(fs2(0));
     for (place, page, pages) in [(24, 0, 7), (44, 52, 3)] {
-        ask(&mut world, place, &[(page, pages)]);
-        world.settle();
+        ask_settled(&mut world, place, &[(page, pages)]);
     }
     (0..3).for_each(|_| use_replica(&mut world, 3));
     assert_eq!(world.engine.copied(), Sectors(80));
@@ -425,8 +442,7 @@ fn where_zeroes_could_not_be_written_they_are_written_again() {
     let mut world = replicated();
     world.handle(Input::Withdraw);
     let zeroes = |io: &Io| io.class == Class::Background && io.op == Op::WriteZeroes;
-    let at = until(&mut world, none, zeroes);
-    fail(&mut world, at);
+    fail_first(&mut world, none, zeroes);
     assert_ne!(world.engine.stained().count(), 0);
     world.settle();
     assert_eq!(world.engine.stained().count(), 0);
@@ -436,8 +452,7 @@ fn where_zeroes_could_not_be_written_they_are_written_again() {
 #[test]
 fn the_area_hears_of_zeroes_only_after_home_has_them_for_good() {
     let mut world = replicated();
-    world.issue(Op::Flush, Extent::default());
-    world.settle();
+    world.issue_settled(Op::Flush, Extent::default());
     world.handle(Input::Withdraw);
     let (mut zeroes, mut flushed) = (false, false);
     while world.engine.stained().count() > 0 {
@@ -465,8 +480,7 @@ fn replicas_wait_until_what_clients_waited_for_them_is_earned() {
     while let Some(at) = world.waiting.iter().position(background) {
         world.execute(at);
     }
-    let at = until(&mut world, none, asked(home(52, 1), Op::Read));
-    world.execute(at);
+    execute_first(&mut world, none, asked(home(52, 1), Op::Read));
     let end = world.now + 5_000_000_000;
     while world.now < end {
         assert!(!world.waiting.iter().any(background), "{} s before it is due", end - world.now);
@@ -489,8 +503,7 @@ fn replicas_that_somebody_waits_for_wait_for_no_others_and_for_no_such_debt() {
     while let Some(at) = world.waiting.iter().position(background) {
         world.execute(at);
     }
-    let at = until(&mut world, none, asked(home(52, 1), Op::Read));
-    world.execute(at);
+    execute_first(&mut world, none, asked(home(52, 1), Op::Read));
     let begun = world.now;
     for (place, page) in [(26, 50), (28, 51)] {
         world.handle(Input::ReplicateSoon(vec![replica(place, &[(page, 1)])]));
@@ -576,7 +589,6 @@ fn an_administrator_waits_for_no_learned_work_and_for_no_budget() {
 
     // Replicas that are wanted while the mode changes come afterwards.
     world.handle(Input::Command(Command::SetMode(Mode::WriteBack)));
-    ask(&mut world, 20, &[(0, 1)]);
-    world.settle();
+    ask_settled(&mut world, 20, &[(0, 1)]);
     assert!(world.engine.mode() == Mode::WriteBack && stands(&world, 0));
 }

@@ -5,9 +5,10 @@ use seekless_engine::format::{Run, RunKind, read_superblock};
 use seekless_engine::{Finding, RepairReport, repair_outdated, resizable, resize_area};
 
 use super::area::{in_use, spoil};
+use super::device::{Ruled, fails_after};
 use super::log::record_of;
 use super::replicas::{fs2, replicated, stands};
-use super::rules::{ask, discarded, none, pass};
+use super::rules::{ask_settled, discarded, none, pass};
 use super::*;
 
 /// The first page of the checkpoint in use, and the first one of its free map.
@@ -66,10 +67,8 @@ fn places_are_named(report: &RepairReport) {
 
 /// Replicas are written again once their space was discarded again.
 fn replicates_again(world: &mut World) {
-    world.issue(Op::Discard, home(10, 40));
-    world.settle();
-    ask(world, 20, &[(0, 1), (2, 1)]);
-    world.settle();
+    world.issue_settled(Op::Discard, home(10, 40));
+    ask_settled(world, 20, &[(0, 1), (2, 1)]);
     assert!(stands(world, 0) && stands(world, 2));
     world.read_all();
 }
@@ -100,10 +99,8 @@ fn a_lost_checkpoint_beside_a_sound_free_map_costs_the_replicas_alone() {
 #[test]
 fn a_rebuilt_map_has_the_free_pages_of_the_checkpoint_and_not_of_the_records_before() {
     let mut world = discarded(fs2(0));
-    world.issue(Op::Write, home(12, 1));
-    world.settle();
-    world.handle(Input::Command(Command::SetMode(Mode::WriteBack)));
-    world.settle();
+    world.issue_settled(Op::Write, home(12, 1));
+    world.handle_settled(Input::Command(Command::SetMode(Mode::WriteBack)));
     let [header, _] = checkpoint(&mut world);
     spoil(&mut world, header);
     let report = repaired(&mut world);
@@ -124,8 +121,7 @@ fn behind_a_damaged_free_map_no_page_counts_as_discarded_and_replicas_are_named(
     world.crash([1; 32]);
     nothing_is_free(&world);
     // Where replicas stood, a client's write is all that is read.
-    world.issue(Op::Write, home(20, 3));
-    world.settle();
+    world.issue_settled(Op::Write, home(20, 3));
     world.read_all();
     world.home_is_complete();
     replicates_again(&mut world);
@@ -165,10 +161,8 @@ fn behind_a_cut_of_the_log_no_page_that_a_client_took_back_reads_as_zeroes() {
     places_are_named(&report);
     world.crash([1; 32]);
     nothing_is_free(&world);
-    world.issue(Op::Read, home(20, 2));
-    world.settle();
-    world.issue(Op::Write, home(22, 1));
-    world.settle();
+    world.issue_settled(Op::Read, home(20, 2));
+    world.issue_settled(Op::Write, home(22, 1));
     world.read_all();
     world.home_is_complete();
     replicates_again(&mut world);
@@ -180,10 +174,7 @@ fn pages_of_the_write_buffer_before_a_cut_of_the_log_are_named() {
     let mut world = in_use(false);
     let record = record_of(&mut world, 9);
     for (op, extent) in [(Op::Write, home(3, 1)), (Op::Flush, Extent::default())] {
-        world.issue(op, extent);
-        while !world.waiting.is_empty() {
-            world.execute(0);
-        }
+        world.issue_at_once(op, extent);
     }
     // Its older bytes stand before this record, and 4 behind it.
     spoil(&mut world, record);
@@ -238,8 +229,7 @@ fn a_repair_hides_no_bytes_that_another_program_wrote_in_discarded_space() {
         nothing_is_free(&world);
         world.read_all();
         world.handle(Input::Command(Command::Drain));
-        world.handle(Input::Withdraw);
-        world.settle();
+        world.handle_settled(Input::Withdraw);
         world.read_all();
         world.home_is_complete();
         replicates_again(&mut world);
@@ -272,8 +262,7 @@ fn an_area_with_replicas_is_divided_for_a_smaller_size_once_they_are_gone() {
     assert!(matches!(refused, AttachError::HasReplicas { .. }), "{refused}");
     world.crash([1; 32]);
     world.handle(Input::Command(Command::Drain));
-    world.handle(Input::Withdraw);
-    world.settle();
+    world.handle_settled(Input::Withdraw);
     let before = checked(&mut world).unwrap();
     let mut smaller = MemDevice::new(Sectors(world.area.capacity().0 - 8 * 16));
     for s in 0..smaller.capacity().0 {
@@ -281,15 +270,9 @@ fn an_area_with_replicas_is_divided_for_a_smaller_size_once_they_are_gone() {
     }
     let config = *world.engine.config();
     let options = FormatOptions {
-        uuid: [7; 16],
-        capacity: config.capacity,
-        inside: None,
-        grid: config.grid,
         mode: Mode::WriteThrough,
-        segment_pages: config.segment_pages,
-        write_buffer_percent: config.write_buffer_percent,
         replicas: fs2(0).replicas,
-        label: "a test".to_owned(),
+        ..options_of(&config)
     };
     resize_area(&mut smaller, &options, &before).unwrap();
     world.area = smaller;
@@ -297,48 +280,6 @@ fn an_area_with_replicas_is_divided_for_a_smaller_size_once_they_are_gone() {
     nothing_is_free(&world);
     world.read_all();
     replicates_again(&mut world);
-}
-
-/// An area that takes a number of writes and flushes, and fails all later ones.
-struct Failing<'a> {
-    area: &'a mut MemDevice,
-    left: u32,
-}
-
-impl Failing<'_> {
-    fn spend(&mut self) -> Result<(), DeviceError> {
-        let left = self.left.checked_sub(1).ok_or_else(|| {
-            let source = std::io::Error::other("the device failed");
-            DeviceError::Io { op: "writing", extent: Extent::default(), source }
-        })?;
-        self.left = left;
-        Ok(())
-    }
-}
-
-impl Device for Failing<'_> {
-    fn capacity(&self) -> Sectors {
-        self.area.capacity()
-    }
-
-    fn read(&mut self, extent: Extent, buf: &mut [u8]) -> Result<(), DeviceError> {
-        self.area.read(extent, buf)
-    }
-
-    fn write(&mut self, extent: Extent, buf: &[u8]) -> Result<(), DeviceError> {
-        self.spend()?;
-        self.area.write(extent, buf)
-    }
-
-    fn flush(&mut self) -> Result<(), DeviceError> {
-        self.spend()?;
-        self.area.flush()
-    }
-
-    fn write_zeroes(&mut self, extent: Extent) -> Result<(), DeviceError> {
-        self.spend()?;
-        self.area.write_zeroes(extent)
-    }
 }
 
 /// The next repair does not name them: they are gone from the map.
@@ -350,7 +291,8 @@ fn a_repair_that_stops_at_any_write_names_what_it_gave_up() {
     let mut silent = 0;
     for left in 0.. {
         let mut area = world.area.clone();
-        let ended = repair(&mut Failing { area: &mut area, left }, true).unwrap();
+        let mut failing = Ruled { area: &mut area, rule: fails_after(left) };
+        let ended = repair(&mut failing, true).unwrap();
         let (report, stopped) = match ended {
             Repair::Done(report) => (report, false),
             Repair::Stopped(report, _) => (report, true),

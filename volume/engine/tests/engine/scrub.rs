@@ -2,7 +2,7 @@
 
 use super::area::{answer_failing, spoil, writeback};
 use super::log::{execute_all, in_flight, record_of};
-use super::rules::fail;
+use super::rules::{fail_first, none, until};
 use super::*;
 use seekless_engine::format::read_superblock;
 use seekless_engine::{GuardStep, Guarding, Trouble};
@@ -10,14 +10,12 @@ use seekless_engine::{GuardStep, Guarding, Trouble};
 /// Ten pages in two runs, all in place.
 fn copied() -> World {
     let mut world = World::new(config(0));
-    world.handle(Input::Install(plan_of(&[(0, 6, 0), (20, 4, 0)])));
-    world.settle();
+    world.handle_settled(Input::Install(plan_of(&[(0, 6, 0), (20, 4, 0)])));
     world
 }
 
 fn pass(world: &mut World) {
-    world.handle(Input::Scrub);
-    world.settle();
+    world.handle_settled(Input::Scrub);
 }
 
 /// The first page of the checkpoint that the superblock names, and its superblocks.
@@ -51,8 +49,7 @@ fn a_damaged_clean_copy_is_dropped_before_anybody_reads_it() {
     assert_eq!((done.damaged, done.lost, world.engine.copied()), (1, 0, Sectors(72)));
     world.issue(Op::Read, home(2, 1));
     assert_eq!(world.waiting[0].target, Target::Home);
-    world.settle();
-    world.read_all();
+    world.settle_and_read();
     assert_eq!(world.engine.stats().damaged, 1, "no read met it");
     pass(&mut world);
     assert_eq!(world.engine.scrubbed().damaged, 1, "it is not counted again");
@@ -66,8 +63,7 @@ fn a_copy_in_doubt_that_is_damaged_is_dropped_too() {
     spoil(&mut world, 8 + 1 + 2);
     // Before the proof of home begins.
     world.fail_background = true;
-    world.handle(Input::Tick);
-    world.settle();
+    world.handle_settled(Input::Tick);
     world.fail_background = false;
     assert_eq!(world.engine.in_doubt(), Sectors(80), "home could not be read");
     pass(&mut world);
@@ -78,8 +74,7 @@ fn a_copy_in_doubt_that_is_damaged_is_dropped_too() {
 #[test]
 fn a_damaged_only_copy_is_named_and_never_served() {
     let mut world = World::new(writeback());
-    world.issue(Op::Write, home(3, 2));
-    world.settle();
+    world.issue_settled(Op::Write, home(3, 2));
     let record = record_of(&mut world, 3);
     spoil(&mut world, record + 1);
     pass(&mut world);
@@ -89,8 +84,7 @@ fn a_damaged_only_copy_is_named_and_never_served() {
     assert_eq!(world.engine.mode(), Mode::WriteBack, "rot is no failing device");
     pass(&mut world);
     assert_eq!(world.engine.scrubbed().lost, 1, "one page, however often it is found");
-    world.issue(Op::Write, home(3, 1));
-    world.settle();
+    world.issue_settled(Op::Write, home(3, 1));
     assert_eq!((world.engine.scrubbed().lost, world.engine.trouble()), (0, None));
     world.read_all();
 }
@@ -99,12 +93,10 @@ fn a_damaged_only_copy_is_named_and_never_served() {
 /// copy.
 fn with_a_damaged_copy_in_the_log() -> (World, u64) {
     let mut world = World::new(writeback());
-    world.issue(Op::Write, home(3, 1));
-    world.settle();
+    world.issue_settled(Op::Write, home(3, 1));
     // A page that is often read from the log goes home, and its segment stays in use.
     for _ in 0..64 {
-        world.issue(Op::Read, home(3, 1));
-        world.settle();
+        world.issue_settled(Op::Read, home(3, 1));
     }
     assert_eq!((world.engine.dirty(), world.engine.mode()), (Sectors(0), Mode::WriteBack));
     let copy = record_of(&mut world, 3) + 1;
@@ -135,8 +127,7 @@ fn a_damaged_copy_in_the_log_does_not_void_newer_bytes_of_its_page() {
     while !world.clients.is_empty() {
         world.execute(0);
     }
-    world.crash([1; 32]);
-    world.read_all();
+    world.crash_and_read([1; 32]);
 }
 
 /// The bytes of a void page come back after a failed flush of home: not if they are damaged.
@@ -154,15 +145,10 @@ fn a_damaged_copy_does_not_come_back_after_a_failed_flush() {
     }
     let flushes_home = |io: &Io| (io.target, io.op) == (Target::Home, Op::Flush);
     world.issue(Op::Flush, Extent::default());
-    while !world.waiting.iter().any(flushes_home) {
-        world.execute(0);
-    }
-    let flush = in_flight(&world, flushes_home);
-    fail(&mut world, flush);
+    fail_first(&mut world, none, flushes_home);
     assert_eq!(world.engine.dirty(), Sectors(0), "damaged bytes are nobody's newest");
     world.settle();
-    world.issue(Op::Read, home(3, 1));
-    world.settle();
+    world.issue_settled(Op::Read, home(3, 1));
     assert_eq!((world.failed, world.engine.trouble()), (1, None), "the flush alone fails");
     world.read_all();
 }
@@ -181,8 +167,7 @@ fn damaged_metadata_is_written_again() {
         pass(&mut world);
         assert_eq!(world.engine.scrubbed().damaged, 1, "{which}: it is whole again");
         assert!(examine(&mut world.area).is_ok());
-        world.crash([0; 32]);
-        world.read_all();
+        world.crash_and_read([0; 32]);
     }
 }
 
@@ -192,8 +177,7 @@ fn after_a_pass_no_recovery_needs_the_older_records() {
     let mut world = World::new(writeback());
     for page in [3, 20, 40] {
         world.issue(Op::Write, home(page, 1));
-        world.issue(Op::Flush, Extent::default());
-        world.settle();
+        world.issue_settled(Op::Flush, Extent::default());
     }
     let record = record_of(&mut world, 20);
     pass(&mut world);
@@ -212,9 +196,7 @@ fn pages_that_cannot_be_read_are_dropped_one_by_one() {
     let mut failed = 0;
     while world.engine.scrubbed().running {
         if world.waiting.is_empty() {
-            let at = world.engine.wakeup().unwrap();
-            world.now = world.now.max(at.0);
-            world.handle(Input::Tick);
+            assert!(world.wake());
             continue;
         }
         // All long reads, and the first short one behind them.
@@ -239,8 +221,7 @@ fn pages_that_cannot_be_read_are_dropped_one_by_one() {
 fn the_scrub_works_in_idle_time_only_and_takes_a_tenth_of_it() {
     let mut world = copied();
     let idle = 500_000_000;
-    world.issue(Op::Read, home(40, 1));
-    world.settle();
+    world.issue_settled(Op::Read, home(40, 1));
     let asked = world.now;
     world.handle(Input::Scrub);
     assert!(world.waiting.is_empty(), "clients were here just now");
@@ -257,8 +238,7 @@ fn the_scrub_works_in_idle_time_only_and_takes_a_tenth_of_it() {
             (world.now, reads) = (world.now + 5_000_000, reads + 1);
             world.execute(0);
         } else {
-            world.now = world.now.max(world.engine.wakeup().unwrap().0);
-            world.handle(Input::Tick);
+            assert!(world.wake());
         }
     }
     assert!(reads >= 3, "{reads}");
@@ -268,10 +248,7 @@ fn the_scrub_works_in_idle_time_only_and_takes_a_tenth_of_it() {
     world.handle(Input::Scrub);
     world.handle(Input::Tick);
     assert_eq!(world.waiting.len(), 1);
-    world.issue(Op::Read, home(41, 1));
-    while !world.waiting.is_empty() {
-        world.execute(0);
-    }
+    world.issue_at_once(Op::Read, home(41, 1));
     let at = world.engine.wakeup().unwrap();
     assert!(at.0 >= world.now + idle - 10, "{at:?}, now {}", world.now);
     world.settle();
@@ -281,19 +258,10 @@ fn the_scrub_works_in_idle_time_only_and_takes_a_tenth_of_it() {
 #[test]
 fn what_changes_meanwhile_is_not_damaged() {
     let mut world = World::new(writeback());
-    world.issue(Op::Write, home(3, 2));
-    world.settle();
+    world.issue_settled(Op::Write, home(3, 2));
     world.handle(Input::Scrub);
-    while !world.waiting.iter().any(|io| io.op == Op::Read) {
-        if world.waiting.is_empty() {
-            world.now = world.now.max(world.engine.wakeup().unwrap().0);
-            world.handle(Input::Tick);
-        } else {
-            world.execute(0);
-        }
-    }
-    world.issue(Op::Write, home(3, 2));
-    world.settle();
+    until(&mut world, none, |io| io.op == Op::Read);
+    world.issue_settled(Op::Write, home(3, 2));
     let done = world.engine.scrubbed();
     assert_eq!((done.passes, done.damaged), (1, 0));
     world.read_all();
@@ -306,14 +274,11 @@ fn what_changes_meanwhile_is_not_damaged() {
 fn a_segment_that_the_scrub_reads_is_not_overwritten() {
     let mut world = World::new(writeback());
     for page in 0..20 {
-        world.issue(Op::Write, home(page, 1));
-        world.settle();
+        world.issue_settled(Op::Write, home(page, 1));
     }
     // All of it comes home. Its copies in the log stay, and equal home.
-    world.handle(Input::Command(Command::Drain));
-    world.settle();
-    world.handle(Input::Command(Command::SetMode(Mode::WriteBack)));
-    world.settle();
+    world.handle_settled(Input::Command(Command::Drain));
+    world.handle_settled(Input::Command(Command::SetMode(Mode::WriteBack)));
     assert_eq!(world.engine.dirty(), Sectors(0));
     // The segments that the log writes next: eight pages each.
     let first = record_of(&mut world, 0);
@@ -325,8 +290,7 @@ fn a_segment_that_the_scrub_reads_is_not_overwritten() {
             break *io;
         }
         if world.waiting.is_empty() {
-            world.now = world.now.max(world.engine.wakeup().expect("a pass goes on").0);
-            world.handle(Input::Tick);
+            assert!(world.wake(), "a pass ends early");
         } else {
             world.execute(0);
         }
@@ -356,8 +320,7 @@ fn a_segment_that_the_scrub_reads_is_not_overwritten() {
 fn an_area_that_fails_leads_to_write_through_by_itself() {
     let mut world = World::new(writeback());
     world.issue(Op::Write, home(3, 2));
-    world.issue(Op::Flush, Extent::default());
-    world.settle();
+    world.issue_settled(Op::Flush, Extent::default());
     assert_eq!((world.engine.mode(), world.engine.has_fallen_back()), (Mode::WriteBack, false));
     world.issue(Op::Write, home(10, 1));
     answer_failing(&mut world, |target| target == Target::Area);
@@ -377,11 +340,9 @@ fn an_area_that_fails_leads_to_write_through_by_itself() {
     world.settle();
     world.crash([0; 32]);
     assert_eq!(world.engine.mode(), Mode::WriteThrough, "a restart does not bring it back");
-    world.handle(Input::Command(Command::SetMode(Mode::WriteBack)));
-    world.settle();
+    world.handle_settled(Input::Command(Command::SetMode(Mode::WriteBack)));
     assert_eq!((world.engine.mode(), world.engine.has_fallen_back()), (Mode::WriteBack, false));
-    world.issue(Op::Write, home(12, 1));
-    world.settle();
+    world.issue_settled(Op::Write, home(12, 1));
     assert_eq!(world.engine.dirty(), Sectors(8));
 }
 
@@ -390,8 +351,7 @@ fn an_area_that_fails_leads_to_write_through_by_itself() {
 fn the_guard_goes_down_once_all_is_home_after_a_failure() {
     let mut world = World::new(writeback());
     let mut guarding = Guarding::new(&world.engine, false);
-    world.issue(Op::Write, home(3, 2));
-    world.settle();
+    world.issue_settled(Op::Write, home(3, 2));
     assert_eq!(guarding.step(&world.engine, true, || false), GuardStep::Rest);
     world.issue(Op::Write, home(10, 1));
     answer_failing(&mut world, |target| target == Target::Area);
@@ -430,8 +390,7 @@ fn the_engine_does_not_absorb_behind_a_guard_that_did_not_go_up() {
 fn a_failed_flush_or_read_of_the_area_leads_to_write_through_too() {
     for read in [false, true] {
         let mut world = World::new(writeback());
-        world.issue(Op::Write, home(3, 2));
-        world.settle();
+        world.issue_settled(Op::Write, home(3, 2));
         world.failed_at = NEVER / 2;
         if read {
             world.fail_area_reads = true;
@@ -439,10 +398,8 @@ fn a_failed_flush_or_read_of_the_area_leads_to_write_through_too() {
         } else {
             world.issue(Op::Flush, Extent::default());
             let is_flush = |io: &Io| io.target == Target::Area && io.op == Op::Flush;
-            while !world.waiting.iter().any(is_flush) {
-                world.execute(0);
-            }
-            let io = world.waiting.remove(in_flight(&world, is_flush));
+            let at = until(&mut world, none, is_flush);
+            let io = world.waiting.remove(at);
             world.handle(Input::Done { io: io.id, result: Err(IoFailed) });
         }
         execute_all(&mut world);
@@ -481,11 +438,9 @@ fn a_failed_flush_of_a_checkpoint_leads_to_write_through_and_a_client_is_told() 
     world.handle(Input::Done { io: io.id, result: Err(IoFailed) });
     assert!(world.engine.has_fallen_back());
     let failed = world.failed;
-    world.issue(Op::Flush, Extent::default());
-    execute_all(&mut world);
+    world.issue_at_once(Op::Flush, Extent::default());
     assert_eq!(world.failed, failed + 1);
-    world.issue(Op::Flush, Extent::default());
-    world.settle();
+    world.issue_settled(Op::Flush, Extent::default());
     assert_eq!(world.failed, failed + 1, "once");
     assert_eq!((world.engine.mode(), world.engine.dirty()), (Mode::WriteThrough, Sectors(0)));
     world.failed_at = 0;
@@ -536,14 +491,11 @@ fn checkpoint_beside_a_failed_flush(is_under_way: impl Fn(&Io) -> bool) {
 
 /// A client's flush of the area is in flight. Returns its I/O, which the test ends.
 fn with_a_flush_of_the_area(world: &mut World) -> Io {
-    world.issue(Op::Write, home(3, 2));
-    execute_all(world);
+    world.issue_at_once(Op::Write, home(3, 2));
     world.issue(Op::Flush, Extent::default());
     let is_flush = |io: &Io| io.target == Target::Area && io.op == Op::Flush;
-    while !world.waiting.iter().any(is_flush) {
-        world.execute(0);
-    }
-    world.waiting.remove(in_flight(world, is_flush))
+    let at = until(world, none, is_flush);
+    world.waiting.remove(at)
 }
 
 #[test]
@@ -589,8 +541,7 @@ fn writes_beside_a_failed_flush_of_the_area_are_not_believed() {
         execute_all(&mut world);
         let of_write = u64::from(flags == Flags::FUA);
         assert_eq!(world.failed, 1 + of_write, "{flags:?}, ended: {ended}");
-        world.issue(Op::Flush, Extent::default());
-        execute_all(&mut world);
+        world.issue_at_once(Op::Flush, Extent::default());
         let of_flush = u64::from(!ended);
         assert_eq!(world.failed, 1 + of_write + of_flush, "{flags:?}, ended: {ended}");
         world.settle();
@@ -610,10 +561,7 @@ fn without_area(world: &mut World) {
             world.handle(Input::Done { io: io.id, result: Err(IoFailed) });
         } else if !world.waiting.is_empty() {
             world.execute(0);
-        } else if let Some(at) = world.engine.wakeup() {
-            world.now = world.now.max(at.0);
-            world.handle(Input::Tick);
-        } else {
+        } else if !world.wake() {
             return;
         }
     }
@@ -624,8 +572,7 @@ fn without_area(world: &mut World) {
 fn a_volume_whose_area_is_gone_with_newest_data_is_read_only_until_it_is_back() {
     let mut world = World::new(writeback());
     world.issue(Op::Write, home(3, 2));
-    world.issue(Op::Flush, Extent::default());
-    world.settle();
+    world.issue_settled(Op::Flush, Extent::default());
     world.issue(Op::Read, home(3, 1));
     without_area(&mut world);
     assert_eq!((world.failed, world.engine.trouble()), (1, Some(Trouble::Gone)));
@@ -645,8 +592,7 @@ fn a_volume_whose_area_is_gone_with_newest_data_is_read_only_until_it_is_back() 
     world.failed_at = NEVER / 2;
     world.settle();
     assert_eq!((world.engine.trouble(), world.engine.dirty()), (None, Sectors(0)));
-    world.issue(Op::Write, home(9, 1));
-    world.settle();
+    world.issue_settled(Op::Write, home(9, 1));
     world.failed_at = 0;
     world.read_all();
     world.home_is_complete();
@@ -673,6 +619,5 @@ fn in_write_through_a_volume_goes_on_without_its_area() {
     // It comes back as it is, and home was written meanwhile.
     world.home_is_complete();
     world.waiting.clear();
-    world.crash([1; 32]);
-    world.read_all();
+    world.crash_and_read([1; 32]);
 }

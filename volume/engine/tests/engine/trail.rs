@@ -24,7 +24,11 @@ pub(super) fn foreseeing(world: &mut World) {
 }
 
 fn world(cache_pages: u64) -> World {
-    let mut world = World::new(options(cache_pages));
+    foreseen(options(cache_pages))
+}
+
+fn foreseen(config: Config) -> World {
+    let mut world = World::new(config);
     foreseeing(&mut world);
     world
 }
@@ -120,8 +124,7 @@ fn copies_stand_in_the_order_of_use_and_are_read_in_one_piece() {
 
 #[test]
 fn a_window_is_no_longer_than_a_buffer() {
-    let mut world = World::new(Config { buffer_bytes: Bytes(8 * 4096), ..options(8) });
-    foreseeing(&mut world);
+    let mut world = foreseen(Config { buffer_bytes: Bytes(8 * 4096), ..options(8) });
     let pages: Vec<u64> = (0..20).map(|i| 2 * i).collect();
     for some in pages.chunks(3) {
         append(&mut world, some);
@@ -132,8 +135,7 @@ fn a_window_is_no_longer_than_a_buffer() {
     assert!(world.waiting[0].target == Target::Area && (32..=64).contains(&all), "{all}");
     world.settle();
     // Nor is one of home.
-    let mut world = World::new(Config { buffer_bytes: Bytes(8 * 4096), ..options(32) });
-    foreseeing(&mut world);
+    let mut world = foreseen(Config { buffer_bytes: Bytes(8 * 4096), ..options(32) });
     (0..40).for_each(|page| foresee(&mut world, page, Foreseen::is_near));
     world.issue(Op::Read, home(20, 1));
     let all: u64 = world.waiting.iter().map(|io| io.extent.len.0).sum();
@@ -158,8 +160,7 @@ fn waiting(world: &World) -> Vec<u64> {
 fn a_window_ends_where_a_client_waits_if_clients_leave_time() {
     for (gap, first) in [(40_000_000, 16), (0, 43)] {
         let (append_pages, buffer_bytes) = (0, Bytes(64 * 4096));
-        let mut world = World::new(Config { append_pages, buffer_bytes, ..options(64) });
-        foreseeing(&mut world);
+        let mut world = foreseen(Config { append_pages, buffer_bytes, ..options(64) });
         read_with(&mut world, &[0, 1, 2, 3, 4, 5, 6, 7], gap);
         (16..64).for_each(|page| foresee(&mut world, page, Foreseen::is_near));
         world.now += gap;
@@ -186,8 +187,7 @@ fn where_operations_count_a_window_is_one_read() {
     let toll = Toll { read: Duration(5_000_000), ..Toll::default() };
     for (toll, first) in [(toll, 48), (Toll { merges: true, ..toll }, 5)] {
         let (append_pages, buffer_bytes) = (0, Bytes(64 * 4096));
-        let mut world = World::new(Config { append_pages, buffer_bytes, toll, ..options(64) });
-        foreseeing(&mut world);
+        let mut world = foreseen(Config { append_pages, buffer_bytes, toll, ..options(64) });
         read_with(&mut world, &[0, 1, 2, 3, 4, 5, 6, 7], 40_000_000);
         (16..64).for_each(|page| foresee(&mut world, page, Foreseen::is_near));
         world.now += 40_000_000;
@@ -201,8 +201,7 @@ fn where_operations_count_a_window_is_one_read() {
 #[test]
 fn a_batch_is_short_if_clients_leave_time() {
     let longest = |gap: u64| {
-        let mut world = World::new(Config { append_pages: 2, ..options(64) });
-        foreseeing(&mut world);
+        let mut world = foreseen(Config { append_pages: 2, ..options(64) });
         let pages: Vec<u64> = (0..11).map(|i| 5 * i).collect();
         pages.iter().for_each(|&page| foresee(&mut world, page, Foreseen::is_ahead));
         read_with(&mut world, &pages, gap);
@@ -255,8 +254,7 @@ fn a_write_during_an_append_overtakes_it() {
     }
     read(&mut world, &[10, 30, 20, 63]);
     until(&mut world, none, is_append);
-    world.issue(Op::Write, home(30, 1));
-    world.settle();
+    world.issue_settled(Op::Write, home(30, 1));
     assert_eq!([10, 30, 20].map(|page| slots_of(&world, page).len()), [1, 0, 1]);
     assert_eq!(world.engine.stats().overtaken, 8);
     forget(&mut world);
@@ -267,8 +265,7 @@ fn a_write_during_an_append_overtakes_it() {
 fn a_page_that_the_write_buffer_holds_is_not_appended() {
     for gather in [Duration::ZERO, Duration::from_millis(700)] {
         let mode = Mode::WriteBack;
-        let mut world = World::new(Config { mode, gather, ..options(32) });
-        foreseeing(&mut world);
+        let mut world = foreseen(Config { mode, gather, ..options(32) });
         append(&mut world, &[40]);
         for page in [10, 30] {
             foresee(&mut world, page, Foreseen::is_ahead);
@@ -294,11 +291,9 @@ fn a_page_that_the_write_buffer_holds_is_not_appended() {
 
 #[test]
 fn a_read_of_the_write_buffer_is_none_of_the_trail() {
-    let mut world = World::new(Config { mode: Mode::WriteBack, ..options(8) });
-    foreseeing(&mut world);
+    let mut world = foreseen(Config { mode: Mode::WriteBack, ..options(8) });
     append(&mut world, &[40]);
-    world.issue(Op::Write, home(30, 1));
-    world.settle();
+    world.issue_settled(Op::Write, home(30, 1));
     forget(&mut world);
     let way = |world: &mut World| world.engine.adaptive().unwrap().way_to_trail();
     let before = way(&mut world);
@@ -385,8 +380,7 @@ fn a_hole_in_a_window_is_neither_delivered_nor_counted_as_damage() {
     let mut world = world(8);
     append(&mut world, &[10, 20, 30]);
     let hole = slots_of(&world, 20)[0];
-    world.issue(Op::Write, home(20, 1));
-    world.settle();
+    world.issue_settled(Op::Write, home(20, 1));
     forget(&mut world);
     rot(&mut world, hole);
     foresee(&mut world, 30, Foreseen::is_near);
@@ -455,8 +449,7 @@ fn copies_out_of_order_come_to_ram_first_and_count_as_a_read_of_the_area() {
     assert_eq!((done.cache_hits, done.home_reads, world.waiting.len()), (0, 0, 0));
     // A client's write comes between: home has the newest bytes.
     let mut world = apart();
-    world.issue(Op::Write, home(11, 1));
-    world.settle();
+    world.issue_settled(Op::Write, home(11, 1));
     read(&mut world, &[10, 11]);
 }
 
@@ -474,8 +467,7 @@ fn a_client_is_answered_where_copies_out_of_order_cannot_be_read() {
 #[test]
 fn copies_outlive_a_stop_in_order() {
     for mode in [Mode::WriteThrough, Mode::WriteBack] {
-        let mut world = World::new(Config { mode, ..options(8) });
-        foreseeing(&mut world);
+        let mut world = foreseen(Config { mode, ..options(8) });
         append(&mut world, &[10, 20]);
         append(&mut world, &[10]);
         let standing = world.engine.standing();
@@ -522,15 +514,13 @@ fn after_an_unclean_stop_no_copy_is_read_before_it_is_proven() {
 fn a_plan_gives_way_to_the_trail() {
     let plain = Config { adaptive: false, ..options(8) };
     let mut world = World::new(plain);
-    world.handle(Input::Install(plan_of(&[(0, 7, 0), (12, 7, 0)])));
-    world.settle();
+    world.handle_settled(Input::Install(plan_of(&[(0, 7, 0), (12, 7, 0)])));
     world.restart([1; 32]);
     let (engine, _) = attach(&mut world.area, options(8), &kept([1; 32])).unwrap();
     world.engine = engine;
     foreseeing(&mut world);
     assert_eq!(world.engine.progress(), None);
-    world.handle(Input::Install(plan_of(&[(30, 7, 0)])));
-    world.settle();
+    world.handle_settled(Input::Install(plan_of(&[(30, 7, 0)])));
     assert_eq!(world.engine.stats().plans_refused, 1);
     append(&mut world, &[30, 40]);
     assert_eq!(slots_of(&world, 30), [1]);
@@ -627,8 +617,7 @@ fn a_page_has_sixteen_copies_at_most() {
     assert_eq!(stand, newest[4..]);
     is_sound(&mut world);
     world.crash([0; 32]);
-    world.settle();
-    world.read_all();
+    world.settle_and_read();
 }
 
 /// The policy weighs a read at home for each fourth miss while it stands aside, too. The window of

@@ -420,12 +420,20 @@ mod tests {
         (files, area)
     }
 
+    /// A device whose flushes fail.
+    fn full() -> std::fs::File {
+        std::fs::File::options().read(true).write(true).open("/dev/full").unwrap()
+    }
+
+    fn flush(files: &Files, target: Target) -> Result<(), Errno> {
+        files.change(target, Op::Flush, Flags::NONE, 0, 0, &[]).map_err(Errno::from)
+    }
+
     /// The log and home's ends lie on one device, which reports a failed flush once.
     #[test]
     fn a_flush_of_the_region_or_of_the_area_that_fails_is_one_of_both() {
         let keys = (AreaId([7; 16]), Sectors(HOME / SECTOR_BYTES));
         let memory = |bytes| opened_memory(bytes).unwrap().fd;
-        let full = || std::fs::File::options().read(true).write(true).open("/dev/full").unwrap();
         for (bad, other) in [(Target::Home, Target::Area), (Target::Area, Target::Home)] {
             let (of_region, of_area) = match bad {
                 Target::Home => (full().into(), memory(AREA)),
@@ -437,69 +445,51 @@ mod tests {
             region.turn(UP);
             let home = Disk::new(memory(HOME), Runs::all()).with_guard(region);
             let files = Files::of(home, area, None);
-            let flush = |target| {
-                let flushed = files.change(target, Op::Flush, Flags::NONE, 0, 0, &[]);
-                flushed.map_err(Errno::from)
-            };
-            flush(bad).unwrap_err();
-            flush(other).unwrap_err();
-            assert_eq!(flush(other), Ok(()), "once");
+            flush(&files, bad).unwrap_err();
+            flush(&files, other).unwrap_err();
+            assert_eq!(flush(&files, other), Ok(()), "once");
+        }
+    }
+
+    /// With and without a write that the region may have lost: the area, whose flush fails, and the
+    /// guard, which goes down, are `taken_down`.
+    fn reports_what_the_region_may_have_lost(taken_down: impl Fn(&Files, &mut Disk)) {
+        let (files, _area) = guarded();
+        flush(&files, Target::Home).unwrap();
+        for writes in [false, true] {
+            if writes {
+                let bytes = [7; 512];
+                files.change(Target::Home, Op::Write, Flags::NONE, 8192, 512, &bytes).unwrap();
+            }
+            let area = Disk::new(full().into(), Runs::new(&[(0, AREA)]));
+            let mut area = area.on_device_of(files.guard().unwrap().flushes());
+            taken_down(&files, &mut area);
+            assert_eq!(flush(&files, Target::Home).is_err(), writes);
+            assert_eq!(flush(&files, Target::Home), Ok(()), "once");
+            files.move_guard(true).unwrap();
+            assert_eq!(flush(&files, Target::Home), Ok(()), "once");
         }
     }
 
     /// A failed flush of the area may have lost bytes of home's ends, and then the guard goes down.
     #[test]
     fn what_the_region_may_have_lost_is_reported_though_the_guard_went_down() {
-        let (files, _area) = guarded();
-        let flush = || {
-            let flushed = files.change(Target::Home, Op::Flush, Flags::NONE, 0, 0, &[]);
-            flushed.map_err(Errno::from)
-        };
-        flush().unwrap();
-        for writes in [false, true] {
-            if writes {
-                let bytes = [7; 512];
-                files.change(Target::Home, Op::Write, Flags::NONE, 8192, 512, &bytes).unwrap();
-            }
-            let full = std::fs::File::options().read(true).write(true).open("/dev/full").unwrap();
-            let area = Disk::new(full.into(), Runs::new(&[(0, AREA)]));
-            let mut area = area.on_device_of(files.guard().unwrap().flushes());
-            seekless_block::Device::flush(&mut area).unwrap_err();
+        reports_what_the_region_may_have_lost(|files, area| {
+            seekless_block::Device::flush(area).unwrap_err();
             files.move_guard(false).unwrap();
-            assert_eq!(flush().is_err(), writes);
-            assert_eq!(flush(), Ok(()), "once");
-            files.move_guard(true).unwrap();
-            assert_eq!(flush(), Ok(()), "once");
-        }
+        });
     }
 
     /// The same if the flush of the area fails while the guard goes down.
     #[test]
     fn what_the_region_may_have_lost_during_a_move_of_the_guard_is_reported_too() {
-        let (files, _area) = guarded();
-        let flush = || {
-            let flushed = files.change(Target::Home, Op::Flush, Flags::NONE, 0, 0, &[]);
-            flushed.map_err(Errno::from)
-        };
-        flush().unwrap();
-        for writes in [false, true] {
-            if writes {
-                let bytes = [7; 512];
-                files.change(Target::Home, Op::Write, Flags::NONE, 8192, 512, &bytes).unwrap();
-            }
+        reports_what_the_region_may_have_lost(|files, area| {
             let region = files.guard().unwrap();
-            let full = std::fs::File::options().read(true).write(true).open("/dev/full").unwrap();
-            let area = Disk::new(full.into(), Runs::new(&[(0, AREA)]));
-            let mut area = area.on_device_of(region.flushes());
             region.keep_account(files.home(), || {
                 region.take_down(files.home()).unwrap();
-                seekless_block::Device::flush(&mut area).unwrap_err();
+                seekless_block::Device::flush(area).unwrap_err();
             });
-            assert_eq!(flush().is_err(), writes);
-            assert_eq!(flush(), Ok(()), "once");
-            files.move_guard(true).unwrap();
-            assert_eq!(flush(), Ok(()), "once");
-        }
+        });
     }
 
     /// Clients of a volume with replicas read zeroes there; after a crash the area may not know.

@@ -12,6 +12,7 @@ mod guard;
 mod hostile;
 mod http;
 mod model;
+mod other_server;
 mod remote;
 mod setup;
 mod tools;

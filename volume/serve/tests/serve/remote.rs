@@ -11,7 +11,7 @@ use seekless_block::{Bytes, Dice, Extent, Flags, Lba, Op};
 use seekless_engine::Mode;
 use seekless_learn::{Copy, Plan};
 use seekless_nbd::{
-    Command, CommandFlags, Errno, Export, Request, ServerEvent, ServerSession, TransmissionFlags,
+    Command, CommandFlags, Errno, Export, Request, ServerSession, TransmissionFlags,
 };
 use seekless_serve::area::{AreaPlacement, MakeOptions, Share, make};
 use seekless_serve::client::Client;
@@ -19,6 +19,7 @@ use seekless_serve::control::Administered;
 use seekless_serve::{Backing, Builder, ServerHandle};
 
 use crate::hostile::{raw, request};
+use crate::other_server::serve;
 use crate::{Dir, client};
 
 const SIZE: usize = 1 << 20;
@@ -73,35 +74,10 @@ impl Faulty {
         (server, path)
     }
 
-    fn serve(&self, mut stream: UnixStream) -> std::io::Result<()> {
-        let (mut out, mut held, mut payload) = (Vec::new(), Vec::new(), Vec::new());
-        let mut session = ServerSession::new([self.export.clone()].into(), &mut out);
-        let mut write = None;
-        loop {
-            let (taken, event) = session.step(&held, &mut out).unwrap();
-            match event {
-                ServerEvent::More(need) => {
-                    stream.write_all(&out)?;
-                    out.clear();
-                    let had = held.len();
-                    held.resize(need.max(had), 0);
-                    stream.read_exact(&mut held[had..])?;
-                    continue;
-                }
-                ServerEvent::Request(r) if r.command == Command::Write => write = Some(r),
-                ServerEvent::Request(r) => self.carry_out(&session, &r, &[], &mut out)?,
-                ServerEvent::Payload { last } => {
-                    payload.extend_from_slice(&held[..taken]);
-                    if last {
-                        let r = write.take().unwrap();
-                        self.carry_out(&session, &r, &std::mem::take(&mut payload), &mut out)?;
-                    }
-                }
-                ServerEvent::Close => return Ok(()),
-                _ => {}
-            }
-            held.drain(..taken);
-        }
+    fn serve(&self, stream: UnixStream) -> std::io::Result<()> {
+        serve(stream, self.export.clone(), |session, r, payload, out| {
+            self.carry_out(session, r, payload, out)
+        })
     }
 
     fn carry_out(

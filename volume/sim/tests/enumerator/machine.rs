@@ -82,6 +82,44 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
+    /// Write-back, no RAM, two caches.
+    pub(crate) const fn plain() -> Self {
+        Self {
+            home: 320,
+            area: 1280,
+            grid: 0,
+            segment_pages: 8,
+            write_buffer_percent: 60,
+            replicas: 0,
+            soon: false,
+            degree: 2,
+            placement: Placement::SameDevice,
+            write_back: true,
+            cache_pages: 0,
+            read_ahead: 0,
+            cluster: 0,
+            buffer_bytes: 1 << 16,
+            stage_bytes: 1 << 16,
+            records: u32::MAX,
+            background_rate: 0,
+            at_once: false,
+            gather: 0,
+            shared: false,
+            forgets: false,
+            area_forgets: false,
+            adaptive: false,
+            append_pages: 1,
+            toggles: false,
+            in_place: false,
+            in_place_toggles: false,
+            home_nanos: 0,
+            ends: 0,
+            drains: false,
+            to_drain: false,
+            unused: (0, 0),
+        }
+    }
+
     /// Whether copies stand on a trail, in the order of use.
     #[must_use]
     pub(crate) const fn has_trail(&self) -> bool {

@@ -8,44 +8,6 @@ use crate::enumerator::{
 use seekless_block::Op;
 use seekless_engine::{Engine, Mode, Target};
 
-/// Write-back, no RAM, two caches.
-fn setup() -> Setup {
-    Setup {
-        home: 320,
-        area: 1280,
-        grid: 0,
-        segment_pages: 8,
-        write_buffer_percent: 60,
-        replicas: 0,
-        soon: false,
-        degree: 2,
-        placement: Placement::SameDevice,
-        write_back: true,
-        cache_pages: 0,
-        read_ahead: 0,
-        cluster: 0,
-        buffer_bytes: 1 << 16,
-        stage_bytes: 1 << 16,
-        records: u32::MAX,
-        background_rate: 0,
-        at_once: false,
-        gather: 0,
-        shared: false,
-        forgets: false,
-        area_forgets: false,
-        adaptive: false,
-        append_pages: 1,
-        toggles: false,
-        in_place: false,
-        in_place_toggles: false,
-        home_nanos: 0,
-        ends: 0,
-        drains: false,
-        to_drain: false,
-        unused: (0, 0),
-    }
-}
-
 const fn ask(op: Op, page: u64, pages: u64, fua: bool) -> HistoryStep {
     HistoryStep::Ask { op, start: page * 8, len: pages * 8, fua }
 }
@@ -91,7 +53,10 @@ fn held(history: &History, choices: &[u64]) {
 #[test]
 fn a_write_with_fua_outlives_the_log_whoever_made_it_void() {
     let zeroes = |fua| ask(Op::WriteZeroes, 4, 1, fua);
-    holds(setup(), vec![write(4, 1), FLUSH, SETTLE, zeroes(false), SETTLE, zeroes(true), SETTLE]);
+    holds(
+        Setup::plain(),
+        vec![write(4, 1), FLUSH, SETTLE, zeroes(false), SETTLE, zeroes(true), SETTLE],
+    );
 }
 
 /// The older copy of a flushed page is needed until the newer one is on stable storage: here a
@@ -125,7 +90,7 @@ fn the_logs_tail_does_not_pass_what_a_record_in_the_cache_made_old() {
         HistoryStep::Execute(31),
         HistoryStep::Execute(58),
     ];
-    holds(Setup { home: 263, stage_bytes: 1 << 17, ..setup() }, steps);
+    holds(Setup { home: 263, stage_bytes: 1 << 17, ..Setup::plain() }, steps);
 }
 
 /// A write home voids the log's copy, and another one goes into the log meanwhile: reads and
@@ -148,7 +113,7 @@ fn writes_to_the_same_sectors_wait_for_each_other() {
         FLUSH,
         SETTLE,
     ];
-    holds(setup(), steps);
+    holds(Setup::plain(), steps);
 }
 
 /// A segment of a small log is overwritten only once the area durably knows that all of it is at
@@ -174,7 +139,7 @@ fn what_was_lost_stays_lost_when_the_record_before_it_is_written_again() {
         let crash = HistoryStep::Crash { choice, again: Vec::new() };
         let history = History {
             seed: choice,
-            setup: setup(),
+            setup: Setup::plain(),
             steps: vec![
                 write(4, 1),
                 write(8, 1),
@@ -316,7 +281,7 @@ fn pages_that_a_failed_flush_has_lost_go_home_again() {
             HistoryStep::Pass,
             SETTLE,
         ];
-        holds(Setup { forgets: true, at_once, ..setup() }, steps);
+        holds(Setup { forgets: true, at_once, ..Setup::plain() }, steps);
     }
 }
 
@@ -340,7 +305,7 @@ fn a_page_of_the_log_comes_back_if_a_failed_flush_has_lost_a_write_over_it() {
         steps.extend(until);
         steps.extend([HistoryStep::Break(fault), FLUSH, fails, read.clone(), SETTLE, read]);
         steps.extend([FLUSH, SETTLE, HistoryStep::Drain, SETTLE, HistoryStep::Pass, SETTLE]);
-        holds(Setup { forgets: true, ..setup() }, steps);
+        holds(Setup { forgets: true, ..Setup::plain() }, steps);
     }
 }
 
@@ -365,7 +330,7 @@ fn a_write_with_fua_does_not_end_well_if_a_failed_flush_brings_older_bytes_back(
         SETTLE,
     ];
     for forgets in [false, true] {
-        holds(Setup { forgets, ..setup() }, steps.clone());
+        holds(Setup { forgets, ..Setup::plain() }, steps.clone());
     }
 }
 
@@ -433,7 +398,7 @@ fn what_is_flushed_behind_a_record_that_the_area_forgot_is_found() {
             ask(Op::Read, 3, 8, false),
             SETTLE,
         ];
-        let setup = Setup { area_forgets: true, ..setup() };
+        let setup = Setup { area_forgets: true, ..Setup::plain() };
         let history = History { seed: order, setup, steps };
         if let Err(failure) = explore::<Engine>(&history, &Looks::Each(4), &mut tally) {
             panic!("{failure}");

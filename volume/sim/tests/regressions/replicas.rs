@@ -431,7 +431,7 @@ fn a_write_that_waits_for_a_reader_begins_its_round() {
         at_once: true,
         ends: 8,
         append_pages: 3,
-        ..setup()
+        ..Setup::plain()
     };
     let plan = vec![(80, 16, 16), (72, 16, 0), (96, 8, 16), (72, 16, 0)];
     let zeroes = |start, len| HistoryStep::Ask { op: Op::WriteZeroes, start, len, fua: false };

@@ -38,6 +38,13 @@ impl World {
         Self::of(Watcher::default())
     }
 
+    /// After one cold run.
+    pub(super) fn after(who: PageUser, pages: &[Page]) -> Self {
+        let mut world = Self::new();
+        world.run(who, pages);
+        world
+    }
+
     fn of(watcher: Watcher) -> Self {
         let cache = BTreeSet::new();
         let (drops, sees) = (false, true);
@@ -131,9 +138,8 @@ fn the_second_run_of_a_job_waits_for_a_few_pages_only() {
 
 #[test]
 fn a_programs_own_job_takes_over_from_anothers() {
-    let mut world = World::new();
     let names = metadata(1000, 2);
-    world.run(DU, &names);
+    let mut world = World::after(DU, &names);
     let most = with_files(&names[4..]);
     let first: Vec<Page> = most.iter().copied().chain(names[..4].iter().rev().copied()).collect();
     world.run(TAR, &first);
@@ -160,9 +166,8 @@ fn files_come_after_metadata_and_only_for_those_who_use_files() {
 
 #[test]
 fn a_changed_tree_is_followed_and_learned() {
-    let mut world = World::new();
     let mut job = metadata(2000, 3);
-    world.run(DU, &job);
+    let mut world = World::after(DU, &job);
     for night in 0..10u64 {
         for k in 0..100 {
             let at = (night as usize * 100 + k * 19) % job.len();
@@ -253,9 +258,8 @@ fn pages_here_and_there_in_many_pieces_are_there_in_time() {
 
 #[test]
 fn a_run_leaves_the_job_of_another_program_once() {
-    let mut world = World::new();
     let job = metadata(2000, 11);
-    world.run(DU, &job);
+    let mut world = World::after(DU, &job);
     let before = world.watcher.totals(SimTime(0)).recognized;
     // Now and then it uses pages of that job, between many others.
     let others = metadata(3000, 12);
@@ -267,9 +271,8 @@ fn a_run_leaves_the_job_of_another_program_once() {
 
 #[test]
 fn a_run_that_leaves_its_job_costs_a_bounded_number_of_reads() {
-    let mut world = World::new();
     let job = metadata(5000, 4);
-    world.run(DU, &job);
+    let mut world = World::after(DU, &job);
     let mut other = job[..40].to_vec();
     other.extend(metadata(2000, 5));
     let (misses, fetched) = world.run(DU, &other);
@@ -331,9 +334,8 @@ fn a_job_that_leaves_the_way_costs_little_and_its_programs_other_jobs_gain() {
 
 #[test]
 fn a_run_that_goes_on_behind_an_exit_is_helped_again_and_the_exit_is_forgotten() {
-    let mut world = World::new();
     let job = metadata(3000, 6);
-    world.run(DU, &job);
+    let mut world = World::after(DU, &job);
     let mut all = Vec::new();
     for round in 0..6 {
         let mut other = job[100..112].to_vec();
@@ -350,9 +352,8 @@ fn a_run_that_goes_on_behind_an_exit_is_helped_again_and_the_exit_is_forgotten()
 
 #[test]
 fn one_run_in_twenty_is_left_alone_and_counted_as_plain() {
-    let mut world = World::new();
     let job = metadata(500, 7);
-    world.run(DU, &job);
+    let mut world = World::after(DU, &job);
     let runs: Vec<usize> = (0..40).map(|_| world.run(DU, &job).1).collect();
     assert_eq!(runs.iter().filter(|&&fetched| fetched == 0).count(), 2, "{runs:?}");
     let report = &world.watcher.report()[0];
@@ -385,9 +386,8 @@ fn a_run_for_which_the_limits_allowed_nothing_is_not_helped() {
 
 #[test]
 fn a_run_whose_end_was_not_seen_is_not_measured() {
-    let mut world = World::new();
     let job = metadata(3000, 42);
-    world.run(DU, &job);
+    let mut world = World::after(DU, &job);
     world.cool();
     world.speed = 1000;
     world.uses(DU, &job[..2400]);
@@ -541,9 +541,8 @@ fn neighbours_are_read_at_once() {
 
 #[test]
 fn a_file_that_is_gone_is_not_fetched_again() {
-    let mut world = World::new();
     let job: Vec<Page> = (100..400).map(|f| (f, 0)).collect();
-    world.run(TAR, &job);
+    let mut world = World::after(TAR, &job);
     (200..300).for_each(|f| world.watcher.gone(f, 0));
     let rest: Vec<Page> = job.iter().copied().filter(|p| !(200..300).contains(&p.0)).collect();
     let (misses, fetched) = world.run(TAR, &rest);
@@ -553,9 +552,8 @@ fn a_file_that_is_gone_is_not_fetched_again() {
 
 #[test]
 fn addresses_are_asked_for_once_and_kept() {
-    let mut world = World::new();
     let job: Vec<Page> = (100..200).map(|f| (f, 0)).collect();
-    world.run(TAR, &job);
+    let mut world = World::after(TAR, &job);
     let mut asked = Vec::new();
     assert!(world.watcher.has_unresolved());
     while let Some((group, place)) = world.watcher.next_unresolved() {
@@ -572,9 +570,8 @@ fn addresses_are_asked_for_once_and_kept() {
 
 #[test]
 fn a_file_with_a_number_that_another_had_is_asked_about_again() {
-    let mut world = World::new();
     let job: Vec<Page> = (100..200).map(|f| (f, 0)).collect();
-    world.run(TAR, &job);
+    let mut world = World::after(TAR, &job);
     let asked = |world: &mut World| -> Vec<u64> {
         std::iter::from_fn(|| world.watcher.next_unresolved()).map(|(_, p)| p.file).collect()
     };
@@ -589,9 +586,8 @@ fn a_file_with_a_number_that_another_had_is_asked_about_again() {
 
 #[test]
 fn what_is_read_once_is_evicted_before_what_is_read_daily() {
-    let mut world = World::new();
     let daily = metadata(100, 11);
-    world.run(DU, &daily);
+    let mut world = World::after(DU, &daily);
     world.run(DU, &daily);
     for seed in 0..200 {
         let once: Vec<Page> = (0..20).map(|i| (10_000 + seed, i * 64)).collect();
@@ -629,9 +625,8 @@ fn large_scans_that_ran_once_evict_no_nightly_job() {
 
 #[test]
 fn pages_that_the_kernel_drops_before_their_use_are_in_vain() {
-    let mut world = World::new();
     let job = metadata(2000, 30);
-    world.run(DU, &job);
+    let mut world = World::after(DU, &job);
     world.drops = true;
     for round in 0..2 {
         let (misses, fetched) = world.run(DU, &job);
@@ -668,9 +663,8 @@ fn a_new_job_is_learned_though_all_others_ran_twice() {
 
 #[test]
 fn nothing_is_fetched_for_a_run_that_is_idle() {
-    let mut world = World::new();
     let job = metadata(3000, 32);
-    world.run(DU, &job);
+    let mut world = World::after(DU, &job);
     world.cool();
     world.speed = 1;
     world.uses(DU, &job[..300]);
@@ -723,9 +717,8 @@ fn all_runs_together_take_bounded_memory() {
 
 #[test]
 fn what_comes_after_its_run_has_left_the_job_is_in_vain() {
-    let mut world = World::new();
     let job = metadata(3000, 38);
-    world.run(DU, &job);
+    let mut world = World::after(DU, &job);
     world.cool();
     world.speed = 0;
     world.uses(DU, &job[..10]);
@@ -815,9 +808,8 @@ fn pages_that_a_run_has_passed_over_are_not_ahead_of_it() {
 
 #[test]
 fn uses_that_are_not_seen_cost_a_job_no_rest_and_no_piece() {
-    let mut world = World::new();
     let job = metadata(3000, 36);
-    world.run(DU, &job);
+    let mut world = World::after(DU, &job);
     world.speed = 1000;
     for night in 0..3 {
         world.cool();
@@ -912,9 +904,8 @@ fn table(n: u64) -> impl Iterator<Item = Page> {
 
 #[test]
 fn a_table_of_inodes_that_the_job_lacks_is_no_reason_to_leave_it() {
-    let mut world = World::new();
     let known = with_files(&metadata(1000, 43));
-    world.run(TAR, &known);
+    let mut world = World::after(TAR, &known);
     // As after a night in which the job of another program had brought these tables.
     let parts = known.chunks(80).zip(0..);
     let all: Vec<Page> = parts.flat_map(|(part, n)| part.iter().copied().chain(table(n))).collect();

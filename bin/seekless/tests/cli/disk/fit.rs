@@ -28,7 +28,6 @@ fn trace(spec: &DiskSpec, seconds: u64) -> String {
 
 #[test]
 fn measured_requests_are_fitted_as_any_trace() {
-    let place = Place::new();
     let spec = catalogue::get("wd800jb").unwrap();
     let mut disk = Disk::new(&spec).unwrap();
     let mut now = SimTime(0);
@@ -42,7 +41,7 @@ fn measured_requests_are_fitted_as_any_trace() {
             break;
         }
     }
-    place.file("t.trace", text);
+    let place = Place::with("t.trace", text);
     place.ok(&["disk", "fit", "measured:t.trace", "-o", "m.toml"]);
     let fitted = DiskSpec::parse("m", &fs::read_to_string(place.path("m.toml")).unwrap()).unwrap();
     assert!((fitted.mechanics.rpm - 7200.0).abs() < 1.0, "{}", fitted.mechanics.rpm);
@@ -53,9 +52,8 @@ fn measured_requests_are_fitted_as_any_trace() {
 
 #[test]
 fn a_trace_of_fs2s_disk_gives_fs2s_curve_back() {
-    let place = Place::new();
     let spec = catalogue::get("wd800jb").unwrap();
-    place.file("t.csv", trace(&spec, 120));
+    let place = Place::with("t.csv", trace(&spec, 120));
     let size = format!("{}B", spec.capacity_sectors * 512);
     let to = ["-o", "mine.toml", "--plot", "mine.svg", "--json", "mine.json"];
     let said = place.ok(&[&["disk", "fit", "msr:t.csv", "--size", &size], &to[..]].concat());

@@ -179,9 +179,8 @@ fn the_tables_and_the_report_say_what_is_exact() {
 
 #[test]
 fn what_the_trace_warns_of_is_passed_on_and_every_figure_is_a_file() {
-    let place = Place::new();
     let calls = "1 1700000000.000100 open(\"/a\", O_RDONLY) = 3\n1 1700000000.000200 read(3, \"\"..., 8192) = 8192\n";
-    place.file("t", calls);
+    let place = Place::with("t", calls);
     let ran = place.run(&["stat", "t", "--json", "t.json", "--figures", "f"]);
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     assert!(ran.err.contains("note: this is a trace of files"), "{}", ran.err);
@@ -206,8 +205,7 @@ fn what_the_trace_warns_of_is_passed_on_and_every_figure_is_a_file() {
 
 #[test]
 fn lenient_reading_counts_what_it_skips() {
-    let place = Place::new();
-    place.file("line", "0.0 0 0 8 1\nnot a request\n1.0 0 100 8 1\n");
+    let place = Place::with("line", "0.0 0 0 8 1\nnot a request\n1.0 0 100 8 1\n");
     place.refuses("stat line", &["line: line 2", "expected", "lenient"]);
     let trace = &place.told(&["stat", "--lenient", "line"])["trace"];
     assert_eq!((&trace["requests"], &trace["malformed"]), (&2.into(), &1.into()));

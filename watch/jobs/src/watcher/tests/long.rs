@@ -31,9 +31,8 @@ fn orders_of_an_idle_run_are_in_no_search_and_return_with_it() {
 /// Alone, such uses are not seen.
 #[test]
 fn uses_of_the_same_pages_again_make_a_run_no_longer() {
-    let mut world = World::new();
     let job = metadata(1000, 48);
-    world.run(DU, &job);
+    let mut world = World::after(DU, &job);
     world.cool();
     (0..3).for_each(|_| world.uses(DU, &job));
     world.end();
@@ -58,9 +57,8 @@ fn uses_of_the_same_pages_again_make_a_run_no_longer() {
 /// Alone, such a run is not measured either: its uses in memory are not seen.
 #[test]
 fn a_run_with_most_pages_in_memory_before_is_not_measured() {
-    let mut world = World::new();
     let job = metadata(1000, 47);
-    world.run(DU, &job);
+    let mut world = World::after(DU, &job);
     for (there, helped) in [(700, 0), (100, 1)] {
         world.cool();
         world.cache.extend(&job[1000 - there..]);
@@ -75,9 +73,8 @@ fn a_run_with_most_pages_in_memory_before_is_not_measured() {
 /// As a program that has started, and uses its pages all day.
 #[test]
 fn a_run_that_goes_no_further_in_its_job_is_not_watched_all_day() {
-    let mut world = World::new();
     let job = metadata(500, 49);
-    world.run(DU, &job);
+    let mut world = World::after(DU, &job);
     world.cool();
     world.uses(DU, &job);
     for second in 1..70 {
