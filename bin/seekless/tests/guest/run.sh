@@ -52,13 +52,23 @@ chmod +x "$root/init"
 rm -rf "$root"
 truncate -s 512M "$scratch/disk"
 
+begun() { grep -saq 'guest: begin' "$scratch/console"; }
+guest=
+trap '[ -z "$guest" ] || kill "$guest"; exit 130' INT TERM HUP
 for try in 1 2 3; do
     # A host with other work runs an emulated machine at a third of its speed.
     timeout 3600 qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp 2 -m 2048 -nographic -no-reboot \
         -drive "file=$scratch/disk,format=raw,if=virtio" -kernel "$kernel"/boot/vmlinuz-* -initrd "$scratch/initramfs" \
-        -append 'console=ttyS0 panic=-1 loglevel=4' </dev/null >"$scratch/console" 2>&1 || true
-    # Software emulation sometimes fails to boot.
-    grep -aq 'guest: begin' "$scratch/console" && break
+        -append 'console=ttyS0 panic=-1 loglevel=4' </dev/null >"$scratch/console" 2>&1 &
+    guest=$!
+    # Software emulation sometimes fails to boot: one of two processors gets no timer interrupts.
+    for ((waited = 0; waited < 300; waited++)); do
+        begun || ! kill -0 $guest 2>/dev/null && break
+        sleep 1
+    done
+    begun || kill $guest 2>/dev/null || true
+    wait $guest || true
+    begun && break
     echo "run.sh: boot $try did not reach the steps" >&2
 done
 cat "$scratch/console"
