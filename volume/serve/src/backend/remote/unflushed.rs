@@ -262,4 +262,17 @@ mod tests {
         unflushed.flushed(unflushed.next());
         assert_eq!((unflushed.bytes(), unflushed.again().count()), (0, 0));
     }
+
+    /// A server may discard whole blocks alone: then a part of a discard would bring older bytes back.
+    #[test]
+    fn a_write_that_is_not_durable_leaves_an_older_discard_whole() {
+        let mut unflushed = Unflushed::default();
+        let discard = Change { op: Op::Discard, flags: Flags::NONE, at: 0, len: 8, bytes: vec![] };
+        let write =
+            Change { op: Op::Write, flags: Flags::NONE, at: 2, len: 3, bytes: vec![1, 2, 3] };
+        unflushed.push(Arc::new(discard));
+        unflushed.push(Arc::new(write));
+        let again: Vec<_> = unflushed.again().map(|it| (it.op, it.at, it.len)).collect();
+        assert_eq!(again, [(Op::Discard, 0, 8), (Op::Write, 2, 3)]);
+    }
 }
