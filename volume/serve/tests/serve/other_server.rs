@@ -1,15 +1,14 @@
 //! The protocol of another server, whose disk is a test's. The unit tests of a home on another server
 //! use it too.
 
-use std::io::{Read as _, Write as _};
-use std::os::unix::net::UnixStream;
+use std::io::{Read, Write};
 
 use seekless_nbd::{Command, Export, Request, ServerEvent, ServerSession};
 
 /// Serves one client until it leaves. `carry_out` gets each request with the data of a write, and
 /// appends the answer.
 pub(crate) fn serve(
-    mut stream: UnixStream,
+    mut stream: impl Read + Write,
     export: Export,
     mut carry_out: impl FnMut(&ServerSession, &Request, &[u8], &mut Vec<u8>) -> std::io::Result<()>,
 ) -> std::io::Result<()> {

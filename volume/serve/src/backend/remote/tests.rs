@@ -1,17 +1,21 @@
 //! A home whose server dies, is silent or answers late. The server is made here, and notes the order
 //! of the requests.
 
-use std::io::{Read as _, Write as _};
+use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::Barrier;
 
 use seekless_engine::Target;
-use seekless_nbd::{Command, Export, Request, ServerEvent, ServerSession};
+use seekless_nbd::{Command, Export, Request, ServerSession};
 
+use self::other_server::serve;
 use super::*;
 use crate::backend::files::{Disk, Files};
+
+#[path = "../../../tests/serve/other_server.rs"]
+mod other_server;
 
 const SIZE: usize = 1 << 20;
 
@@ -96,6 +100,34 @@ impl Drop for Home {
     }
 }
 
+/// A connection, to which the server may send a byte now and then.
+struct Client<'a> {
+    other: &'a Other,
+    stream: UnixStream,
+}
+
+impl Read for Client<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+        self.stream.read(buf)
+    }
+}
+
+impl Write for Client<'_> {
+    fn write(&mut self, buf: &[u8]) -> std::io::Result<usize> {
+        let drips = locked(&self.other.scene).drips;
+        let most = if drips { buf.len().min(1) } else { buf.len() };
+        let sent = self.stream.write(&buf[..most])?;
+        if drips {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(sent)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.stream.flush()
+    }
+}
+
 impl Other {
     fn accept(self: &Arc<Self>, stream: UnixStream) {
         let mut scene = locked(&self.scene);
@@ -108,42 +140,12 @@ impl Other {
         }
     }
 
-    fn serve(&self, number: usize, mut stream: UnixStream) -> std::io::Result<()> {
-        let (mut out, mut held, mut payload) = (Vec::new(), Vec::new(), Vec::new());
-        let mut session = ServerSession::new([Export::new("", SIZE as u64)].into(), &mut out);
-        let mut write = None;
-        loop {
-            let (taken, event) = session.step(&held, &mut out).unwrap();
-            match event {
-                ServerEvent::More(need) => {
-                    if locked(&self.scene).drips {
-                        for byte in &out {
-                            stream.write_all(&[*byte])?;
-                            std::thread::sleep(Duration::from_millis(5));
-                        }
-                    } else {
-                        stream.write_all(&out)?;
-                    }
-                    out.clear();
-                    let had = held.len();
-                    held.resize(need.max(had), 0);
-                    stream.read_exact(&mut held[had..])?;
-                    continue;
-                }
-                ServerEvent::Request(r) if r.command == Command::Write => write = Some(r),
-                ServerEvent::Request(r) => self.carry_out(number, &session, &r, &[], &mut out),
-                ServerEvent::Payload { last } => {
-                    payload.extend_from_slice(&held[..taken]);
-                    if last {
-                        let (r, data) = (write.take().unwrap(), std::mem::take(&mut payload));
-                        self.carry_out(number, &session, &r, &data, &mut out);
-                    }
-                }
-                ServerEvent::Close => return Ok(()),
-                _ => {}
-            }
-            held.drain(..taken);
-        }
+    fn serve(&self, number: usize, stream: UnixStream) -> std::io::Result<()> {
+        let client = Client { other: self, stream };
+        serve(client, Export::new("", SIZE as u64), |session, r, data, out| {
+            self.carry_out(number, session, r, data, out);
+            Ok(())
+        })
     }
 
     fn carry_out(
