@@ -1,7 +1,7 @@
 //! Imports DiskSim's drive descriptions (`.diskspecs`, `.model`, `.seek`) as a [`DiskSpec`].
 //!
 //! The input is text; the caller reads the files that a description names. The meaning of the
-//! parameters is in `docs/believing/disk-models.md`. DiskSim's own defects are not reproduced.
+//! parameters is in `benches/reproduce/runs/tables.md`. DiskSim's own defects are not reproduced.
 
 use crate::device::Kind;
 use crate::disksim_layout::{tree, zones};

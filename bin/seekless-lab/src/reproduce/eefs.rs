@@ -41,8 +41,8 @@ pub(crate) struct Args {
     /// A trace of files (strace, Process Monitor) instead of the made-up days
     #[arg(long, value_name = "TRACE")]
     trace: Option<PathBuf>,
-    /// Memory of each system; default: fitted to the hit rates that the paper prints of FFS (3 or
-    /// 4 MiB, times the scale), and 128 MiB for a trace
+    /// Memory of each system; default: fitted to the hit rates that the paper prints of FFS (1.5
+    /// or 3.5 MiB, times the scale), and 128 MiB for a trace
     #[arg(long, value_name = "SIZE", value_parser = size)]
     cache: Option<Bytes>,
     /// The files of a whole made-up day lie evenly in N directories; default: fitted to the

@@ -2,7 +2,7 @@
 //! sees it: the baseline, and the file system beside EEFS's groups in simulations. It has cylinder
 //! groups with inodes and blocks, directories, indirect blocks, a buffer cache, delayed and
 //! synchronous writes. It holds no bytes; its output is the disk's requests.
-//! docs/believing/groups.md lists the modelled parts.
+//! benches/reproduce/runs/tables.md lists the modelled parts, with their sources.
 
 mod allocation;
 mod cache;
