@@ -80,11 +80,10 @@ pub(super) fn begin(area: &mut dyn Device) -> Result<Recovered, AttachError> {
             found: area.capacity(),
         });
     }
-    let geo = superblock.geometry().map_err(|error| AttachError::Damaged {
-        what: "the superblock",
-        page: found.page,
-        error,
-    })?;
+    let page = found.page;
+    let damaged = |error| AttachError::Damaged { what: "the superblock", page, error };
+    superblock.check_counts().map_err(damaged)?;
+    let geo = superblock.geometry().map_err(damaged)?;
     let mut r = Recovered {
         map: PageMap::new(geo.slots()),
         ring: Ring::default(),
