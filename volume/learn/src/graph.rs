@@ -123,10 +123,12 @@ impl AccessGraph {
         self.max_edges = max_edges.max(16);
     }
 
-    /// The same observations, with the RAM and the limit of another graph.
+    /// The same observations, with the RAM and the limit of another graph. That RAM holds none of
+    /// the vertices: the last request of each is as long ago as the RAM is large.
     pub(crate) fn limited_as(self, other: &Self) -> Self {
         let Self { ram, max_edges, with_writes, .. } = *other;
-        let mut limited = Self { ram, max_edges, with_writes, ..self };
+        let clock = self.clock.saturating_add(ram.0);
+        let mut limited = Self { ram, clock, max_edges, with_writes, ..self };
         while limited.edges.len() > limited.max_edges {
             limited.shed();
         }

@@ -283,8 +283,12 @@ pub struct Resizable(Superblock);
 /// Whether an area may be divided again; `before` is its superblock, and `area` has its former size.
 ///
 /// # Errors
-/// If the area was not drained and detached in order, or if replicas' bytes may stand at home.
+/// If the area was not drained and detached in order, if replicas' bytes may stand at home, or if
+/// seekless did not write the superblock.
 pub fn resizable(area: &mut dyn Device, before: &Superblock) -> Result<Resizable, AttachError> {
+    let [page, ..] = before.places();
+    let damaged = |error| AttachError::Damaged { what: "the superblock", page, error };
+    before.check_counts().map_err(damaged)?;
     if before.flags.contains(AreaFlags::DIRTY) || !before.flags.contains(AreaFlags::CLEAN) {
         return Err(AttachError::NotDrained);
     }

@@ -18,6 +18,10 @@ use crate::format::{
 use crate::free_space::extents::Extents;
 use crate::write_buffer::ring::{Ring, Segment};
 
+/// More copies of a page than any policy makes. The map takes no more: each search for one of them
+/// walks past the others, so a crafted area could hold up its attach and clients for hours.
+const COPIES_MOST: usize = 64;
+
 #[derive(Debug)]
 pub(crate) struct Recovered {
     pub(crate) superblock: Superblock,
@@ -80,11 +84,10 @@ pub(super) fn begin(area: &mut dyn Device) -> Result<Recovered, AttachError> {
             found: area.capacity(),
         });
     }
-    let geo = superblock.geometry().map_err(|error| AttachError::Damaged {
-        what: "the superblock",
-        page: found.page,
-        error,
-    })?;
+    let page = found.page;
+    let damaged = |error| AttachError::Damaged { what: "the superblock", page, error };
+    superblock.check_counts().map_err(damaged)?;
+    let geo = superblock.geometry().map_err(damaged)?;
     let mut r = Recovered {
         map: PageMap::new(geo.slots()),
         ring: Ring::default(),
@@ -342,20 +345,34 @@ impl Recovered {
         Some(learned)
     }
 
-    /// Takes an entry into the map. False if no such home page exists.
+    /// Takes an entry into the map. False if no such home page exists, or if more copies of it may be
+    /// newer than home than in any area of seekless.
     pub(super) fn take(&mut self, slot: Slot, entry: Entry) -> bool {
-        if entry.state != CopyState::Free {
-            if entry.home >= self.home_pages() {
-                return false;
-            }
-            // A page may have several copies; a page in the log has one.
-            if slot.0 >= self.geo.read_slots() {
-                self.map.set(slot, HomePage(entry.home), entry.state, entry.sum);
-            } else {
-                self.map.add(slot, HomePage(entry.home), entry.state, entry.sum);
-            }
+        if entry.state == CopyState::Free {
+            return true;
+        }
+        if entry.home >= self.home_pages() {
+            return false;
+        }
+        let home = HomePage(entry.home);
+        let is_dirty = entry.state == CopyState::Dirty;
+        // A page may have several copies; a page in the log has one.
+        if slot.0 >= self.geo.read_slots() {
+            self.map.set(slot, home, entry.state, entry.sum);
+        } else if is_dirty && self.has_most(home, |state| state == CopyState::Dirty) {
+            return false;
+        } else if !is_dirty && self.has_most(home, |_| true) {
+            self.map.clear(slot);
+        } else {
+            self.map.add(slot, home, entry.state, entry.sum);
         }
         true
+    }
+
+    /// Whether the map has [`COPIES_MOST`] copies of a page in such a state.
+    fn has_most(&self, home: HomePage, these: impl Fn(CopyState) -> bool) -> bool {
+        let mut copies = self.map.find_all(home).filter(|&slot| these(self.map.state(slot)));
+        copies.nth(COPIES_MOST - 1).is_some()
     }
 
     /// The page of the area of a slot that is in the log or a map.

@@ -8,7 +8,9 @@ use seekless_block::{Device, PAGE_BYTES};
 use crate::area::attach::AttachError;
 use crate::area::recover::Recovered;
 use crate::core::page_map::{CopyState, HomePage, Slot, UNSUMMED, pages, slots};
-use crate::format::{Content, Entry, Header, Position, Run, RunKind, page_extent, page_sum};
+use crate::format::{
+    Content, Entry, Header, Position, RECORDED_MAX, Run, RunKind, page_extent, page_sum,
+};
 use crate::write_buffer::ring::Segment;
 
 /// Pages of the log, 256 MiB, that a crash may lose behind a record while a later record survives:
@@ -227,6 +229,8 @@ impl Recovered {
                             && h.position == self.geo.position_of(slot)
                             && !matches!(h.content, Content::ReadMap(_))
                             && h.sequence >= sequence
+                            // A repair could not count on behind it.
+                            && h.sequence <= RECORDED_MAX
                     };
                     let headers = Header::all_in(bytes).into_iter().map(|(h, _)| h);
                     let later = headers.filter(is_later).map(|h| (h.durable, h.sequence));

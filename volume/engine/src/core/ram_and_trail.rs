@@ -68,6 +68,27 @@ impl View for RamAndTrail<'_> {
     }
 
     fn behind_head(&self, slot: u32) -> u32 {
-        if slot < self.head { self.head - slot } else { self.slots + self.head - slot }
+        // The sum of two slots may be more than 32 bits hold.
+        if slot < self.head { self.head - slot } else { self.slots - slot + self.head }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use seekless_block::Sectors;
+
+    use super::*;
+    use crate::core::page_map::PageMap;
+    use crate::core::ram_cache::PageGrid;
+    use crate::format::Geometry;
+
+    #[test]
+    fn the_way_from_the_head_is_counted_in_the_largest_trail_too() {
+        let cache = RamCache::new(0, PageGrid::new(Sectors(0)));
+        let copies = Copies::new(&Geometry::NONE, PageMap::new(0));
+        let (slots, head) = (u32::MAX - 7, 1 << 31);
+        let seen = RamAndTrail { cache: &cache, copies: &copies, head, slots };
+        let ways = [head - 1, 0, slots - 1, head].map(|slot| seen.behind_head(slot));
+        assert_eq!(ways, [1, head, head + 1, slots]);
     }
 }

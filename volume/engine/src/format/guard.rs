@@ -92,6 +92,15 @@ page! {
     128 words: [u8; WORDS],
 }
 
+impl GuardHeader {
+    /// The generation of the next guard. `None` at the end of the count, which no guard of seekless
+    /// reaches.
+    #[must_use]
+    pub fn next_generation(&self) -> Option<u64> {
+        (self.generation < COUNT_MAX).then_some(self.generation + 1)
+    }
+}
+
 impl GuardPage {
     /// The guard page with this number.
     #[must_use]

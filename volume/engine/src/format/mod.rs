@@ -29,7 +29,7 @@ pub(crate) use pages::LEARNED_PER_PAGE;
 pub use pages::{
     CheckpointHeader, CheckpointPage, FreeMapPage, LearnedPage, PlanHeader, PlanPage, Superblock,
 };
-pub(crate) use pages::{ENTRIES_PER_PAGE, PLAN_PER_PAGE, RUNS_PER_PAGE};
+pub(crate) use pages::{ENTRIES_PER_PAGE, PLAN_PER_PAGE, RECORDED_MAX, RUNS_PER_PAGE};
 pub use read::{Problem, SuperblockError, Superblocks, find_superblock, read_superblock};
 pub use value::{AreaFlags, AreaId, Entry, Label, Position, Run, RunKind};
 

@@ -16,9 +16,13 @@ pub(crate) const PLAN_PER_PAGE: u32 = 675;
 pub(crate) const RUNS_PER_PAGE: u32 = 337;
 /// Bytes of learned state in one page.
 pub(crate) const LEARNED_PER_PAGE: u32 = 4052;
-/// The last generation and sequence number. No area lives long enough to reach it, so adding one
-/// never overflows.
+/// The last generation and sequence number. No area lives long enough to reach it.
 pub(super) const COUNT_MAX: u64 = u64::MAX >> 1;
+/// No superblock of seekless counts further. An attach raises a count by less than 2^34, and the next
+/// superblock must be readable.
+const ATTACHED_MAX: u64 = COUNT_MAX - (1 << 40);
+/// No record of seekless has a higher number. A repair goes on behind the numbers that it finds.
+pub(crate) const RECORDED_MAX: u64 = ATTACHED_MAX - (1 << 40);
 
 page! {
     /// Describes the area, and where recovery begins. There are three copies, far apart; see
@@ -194,6 +198,29 @@ impl Superblock {
     #[must_use]
     pub fn places(&self) -> [u64; 3] {
         self.geometry().map_or([0, 1, 1], |geometry| geometry.superblocks(self.area_size))
+    }
+
+    /// Checks that an attach can raise the counts. Only a superblock that seekless did not write has
+    /// counts so near to their end.
+    ///
+    /// # Errors
+    /// If a later superblock could not be read.
+    pub(crate) fn check_counts(&self) -> Result<(), FormatError> {
+        let counts = [
+            ("generation", self.generation),
+            ("checkpoint_generation", self.checkpoint_generation),
+            ("next_sequence", self.next_sequence),
+            ("plan_generation", self.plan_generation),
+        ];
+        match counts.into_iter().find(|(_, count)| *count > ATTACHED_MAX) {
+            None => Ok(()),
+            Some((field, count)) => Err(FormatError::Field {
+                page: Self::LAYOUT.name,
+                field,
+                found: count.to_string(),
+                expected: format!("{ATTACHED_MAX} at most, where the area is to be attached"),
+            }),
+        }
     }
 
     /// The division of the area.

@@ -5,7 +5,6 @@ use seekless_block::{Extent, Flags, Op, PAGE_SECTORS, Request};
 
 use super::extents::Extents;
 use crate::core::write_order::{Mark, Since};
-use crate::write_buffer::durability::Waiter;
 use crate::{Engine, Fault, Pending, RequestId, RequestOrigin, Target};
 
 /// A write that waits for zeroes beside it.
@@ -73,7 +72,7 @@ impl Engine {
         let pages = self.pages_of(extent);
         // A round is telling the area that zeroes stand there.
         if self.free.map.told.cleaned.overlaps(pages.clone()) {
-            self.sync.wait(Waiter::Open);
+            self.sync.wait_for_open();
             return true;
         }
         let closed = self.free.map.closed(pages.clone());
@@ -88,7 +87,7 @@ impl Engine {
         }
         self.free.map.told.opened.iter().for_each(|regions| self.free.map.to_open.remove(regions));
         if !self.free.map.to_open.is_empty() {
-            self.sync.wait(Waiter::Open);
+            self.sync.wait_for_open();
         }
         true
     }
@@ -232,30 +231,59 @@ mod tests {
     use super::*;
     use crate::Config;
 
-    /// Else the write would wait for each such round, and its wait would begin the next round.
-    #[test]
-    fn a_write_fails_where_the_area_cannot_be_told_of_zeroes() {
-        let config = Config {
+    fn replicated() -> Engine {
+        Engine::new(Config {
             area: seekless_block::Bytes(64 << 20).sectors_ceil(),
             replicas: seekless_block::Bytes(16 << 20).sectors_ceil(),
             ..Config::new(seekless_block::Bytes(64 << 20).sectors_ceil())
-        };
-        let mut engine = Engine::new(config);
+        })
+    }
+
+    fn write(engine: &mut Engine, page: u64) {
+        let extent = engine.home_of(page, 1);
+        let request = Request::new(seekless_block::SimTime(0), Op::Write, extent);
+        engine.request(RequestId(page), &request);
+    }
+
+    /// The end of any I/O tries blocked writes again, for as long as a flush of home takes.
+    #[test]
+    fn writes_that_wait_for_their_region_take_no_more_memory_with_each_try() {
+        let mut engine = replicated();
+        engine.free.map.free.insert(0..16);
+        [2, 3].into_iter().for_each(|page| write(&mut engine, page));
+        (0..100).for_each(|_| engine.retry_blocked());
+        assert_eq!((engine.blocked.len(), engine.sync.waiters()), (2, 1));
+        // Nor while a round is telling the area of zeroes there.
+        let mut engine = replicated();
         let map = &mut engine.free.map;
         map.free.insert(0..16);
         map.stained.insert(2..3);
         map.open.insert(0..1);
         map.clean(2..3);
         assert!(map.tell(true));
-        let extent = engine.home_of(2u64, 1);
-        let request = Request::new(seekless_block::SimTime(0), Op::Write, extent);
-        engine.request(RequestId(1), &request);
+        write(&mut engine, 2);
+        (0..100).for_each(|_| engine.retry_blocked());
+        assert_eq!((engine.blocked.len(), engine.sync.waiters()), (1, 1));
+    }
+
+    /// Else the write would wait for each such round, and its wait would begin the next round.
+    #[test]
+    fn a_write_fails_where_the_area_cannot_be_told_of_zeroes() {
+        let mut engine = replicated();
+        let map = &mut engine.free.map;
+        map.free.insert(0..16);
+        map.stained.insert(2..3);
+        map.open.insert(0..1);
+        map.clean(2..3);
+        assert!(map.tell(true));
+        write(&mut engine, 2);
         assert_eq!(engine.blocked.len(), 1, "the area is just being told");
         engine.free.map.told(false);
         engine.opened(false);
         assert!(engine.blocked.is_empty());
+        let extent = engine.home_of(2u64, 1);
         let failed =
-            crate::Output::Complete { id: RequestId(1), result: Err(Fault::Device(extent)) };
+            crate::Output::Complete { id: RequestId(2), result: Err(Fault::Device(extent)) };
         assert_eq!(engine.poll(), Some(failed));
     }
 }

@@ -130,6 +130,20 @@ impl Sync {
         self.waiting.push(waiter);
     }
 
+    /// Writes wait until their regions are open. Each of their tries asks for this, and one waiter is
+    /// enough for all of them.
+    pub(crate) fn wait_for_open(&mut self) {
+        // The waiters between two of these are requests and jobs, whose number is bounded.
+        if !matches!(self.waiting.last(), Some(Waiter::Open)) {
+            self.wait(Waiter::Open);
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) const fn waiters(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// Whether a flush failed that no client knows of; now one does.
     fn take_untold(&mut self) -> bool {
         std::mem::take(&mut self.home.untold) | std::mem::take(&mut self.area_untold)

@@ -24,6 +24,7 @@ use seekless_learn::{Copy, Plan};
 
 mod area;
 mod batches;
+mod crafted;
 mod device;
 mod discarded;
 mod home_flushes;

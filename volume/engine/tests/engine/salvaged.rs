@@ -20,7 +20,7 @@ fn checkpoint(world: &mut World) -> [u64; 2] {
 }
 
 /// Whether two areas have the same bytes.
-fn same(one: &MemDevice, other: &MemDevice) -> bool {
+pub(super) fn same(one: &MemDevice, other: &MemDevice) -> bool {
     (0..one.capacity().0).all(|s| one.sector(Lba(s)) == other.sector(Lba(s)))
 }
 

@@ -166,6 +166,34 @@ fn a_memory_of_a_larger_server_is_cut_to_size() {
     assert!((10..=20).contains(&edges), "{edges}");
 }
 
+/// RAM is empty at a start, whatever its size: the first read of each extent is one of the disk.
+#[test]
+fn known_extents_are_learned_from_again_at_their_first_read_after_a_start() {
+    let fresh = || {
+        let shape = VolumeShape { ram: Bytes(1 << 20), ..shape(0) };
+        Learner::new("borg".parse().unwrap(), shape)
+    };
+    let mut first = fresh();
+    first.recall(None).unwrap();
+    // Each by its own stream: no edge stands between the two.
+    for (stream, start) in [(1, 8), (2, 800)] {
+        first.observe(SimTime(0), &Request { stream: StreamId(stream), ..read(start) });
+    }
+    let bytes = first.save(SimTime(0)).unwrap();
+    let known = AccessGraph::decode(&bytes, Bytes(0), EDGES_MAX).unwrap();
+    assert_eq!(known.graph.edge_count(), 0);
+    let mut again = fresh();
+    again.recall(Some(known)).unwrap();
+    // RAM answers the last one.
+    for start in [8, 800, 8] {
+        again.observe(SimTime(0), &read(start));
+    }
+    let (vertices, edges) = again.accesses().unwrap().snapshot();
+    let reads: Vec<u32> = vertices.iter().map(|v| v.reads).collect();
+    assert_eq!(reads, [2 * ACCESS; 2]);
+    assert_eq!(edges.iter().map(|e| e.weight).collect::<Vec<_>>(), [ACCESS]);
+}
+
 #[test]
 fn what_a_plan_was_made_of_is_saved_before_it_is_forgotten() {
     let mut learner = remembering("borg:training=partial");

@@ -64,6 +64,9 @@ fn restore(backing: &Path, area: Option<&Path>) -> Result<bool, ServeError> {
     let mut all = whole(&opened)?;
     let first = first_page(&mut all, path)?;
     if let Ok(Superblock { area_at, area_size, .. }) = Superblock::decode(&first) {
+        if area_at.0.saturating_add(area_size.0) > all.capacity().0 {
+            return Ok(false);
+        }
         all = part(&opened.fd, &[(area_at.0 * SECTOR_BYTES, area_size.bytes().0)])?;
     } else if guard::of_page(&first).is_some() || foreign(&mut all, path)?.is_some() {
         // A guarded disk is no area: a superblock there is data of a client.

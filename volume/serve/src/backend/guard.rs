@@ -528,13 +528,19 @@ impl Guard<'_> {
             found => return wrong(false, format!("the guard is not down but {found:?}")),
         }
         let old = self.good_header()?;
+        let Some(generation) = old.next_generation() else {
+            return wrong(
+                false,
+                "the header of its guard region counts to its end, so seekless did not write this header; nothing was changed",
+            );
+        };
         // After a crash, an older sector could return that belongs to neither side.
         self.home.flush()?;
         let bytes = self.read_home()?;
         // Durable together with the header. Until then home has no guard and stays valid.
         self.region.write(page_extent(1, 2 * GUARD_PAGES), &bytes)?;
         let header = GuardHeader {
-            generation: old.generation + 1,
+            generation,
             sum: crc_fast::crc32_iscsi(&bytes),
             state: GuardState::Between,
             place,

@@ -268,6 +268,33 @@ fn a_resize_says_what_is_wrong_with_the_guard() {
     resize(&pair.disk, Some(&pair.area), None).unwrap();
 }
 
+/// Nobody searches behind the end of a disk for the superblock of an area.
+#[test]
+fn a_locator_of_a_place_behind_the_end_tells_that_the_disk_shrank() {
+    let dir = std::env::temp_dir().join(format!("seekless-locator-{}", std::process::id()));
+    fs::create_dir(&dir).unwrap();
+    let disk = dir.join("disk");
+    File::create(&disk).unwrap().set_len(64 << 20).unwrap();
+    let size = Some(Share::Bytes(Bytes(16 << 20)));
+    make(&disk, &MakeOptions { size, ..MakeOptions::new(AreaPlacement::Middle) }).unwrap();
+    let file = File::options().read(true).write(true).open(&disk).unwrap();
+    let mut page = [0; PAGE_BYTES as usize];
+    file.read_exact_at(&mut page, 0).unwrap();
+    let locator = Superblock::decode(&page).unwrap();
+    // Its bytes are more than 64 bits count; a search would not end.
+    for (area_at, area_size) in
+        [(Lba(1 << 55), locator.area_size), (locator.area_at, Sectors(1 << 60))]
+    {
+        let moved = Superblock { area_at, area_size, ..locator.clone() };
+        moved.encode(&mut page);
+        file.write_all_at(&page, 0).unwrap();
+        let said = open(&disk, None, true).unwrap_err();
+        let ServeError::Area { source, .. } = &said else { panic!("{said}") };
+        assert!(matches!(**source, AttachError::Shrunken { .. }), "{said}");
+    }
+    fs::remove_dir_all(&dir).unwrap();
+}
+
 /// Linux reports an error of write-back once to each open file description: what shares one could
 /// take the report of another.
 #[test]

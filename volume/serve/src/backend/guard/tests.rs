@@ -314,6 +314,19 @@ fn a_crash_at_any_moment_leaves_home_as_it_was_or_what_makes_it_so() {
     assert!(states > 500, "{states}");
 }
 
+/// Nobody could read the next header.
+#[test]
+fn a_guard_whose_count_ends_does_not_go_up() {
+    let mut world = World::new(&mut Dice::new(5));
+    let header = header_down(UUID, Sectors(HOME));
+    let last = GuardHeader { generation: u64::MAX >> 1, ..header };
+    world.with(u64::MAX, |g| write_header(g.region, &last)).unwrap();
+    let before = (world.home.all(), world.region.all());
+    let refused = world.put_up(u64::MAX).unwrap_err();
+    assert!(!refused.touched && refused.error.to_string().contains("counts"), "{refused:?}");
+    assert!(before == (world.home.all(), world.region.all()), "it was changed");
+}
+
 #[test]
 fn a_guard_goes_up_and_down_and_clients_see_no_difference() {
     let mut dice = Dice::new(3);
