@@ -213,6 +213,7 @@ fn said_of_guard(fault: &GuardFault) -> String {
 
 pub(crate) fn dump(args: &DumpArgs) -> anyhow::Result<()> {
     let mut lasting = open(&args.volume, false)?;
+    lasting.ensure_newest()?;
     let found = examined(&mut lasting)?;
     let dump = Dump::of(&mut lasting, &found);
     if args.json {
