@@ -410,8 +410,7 @@ fn a_flush_that_nobody_asked_for_waits_for_durable_writes_in_flight() {
     std::thread::scope(|scope| {
         let write = scope.spawn(|| home.write(Flags::FUA, 8192, 4096, 2));
         home.other.wait(|scene| scene.count(Command::Write) == 2);
-        let discard =
-            scope.spawn(|| home.remote.change(Op::Discard, Flags::FUA, 65536, 4096, &[]));
+        let discard = scope.spawn(|| home.remote.change(Op::Discard, Flags::FUA, 65536, 4096, &[]));
         home.other.wait(|scene| scene.count(Command::Trim) == 1);
         let waits = |scene: &mut Scene| scene.count(Command::Flush) == 0;
         let (scene, most) = (locked(&home.other.scene), Duration::from_millis(300));
