@@ -86,8 +86,9 @@ fn open(volume: &VolumeArgs, write: bool) -> anyhow::Result<Lasting> {
 
 fn examined(lasting: &mut Lasting) -> anyhow::Result<Examined> {
     let place = lasting.place().display().to_string();
-    examine(lasting.area())
-        .with_context(|| format!("{place}: the area cannot be attached in its present state"))
+    let guard = lasting.is_guarded().err().map_or_else(String::new, |why| format!("{why}. Also, "));
+    let why = format!("{guard}{place}: the area cannot be attached in its present state");
+    examine(lasting.area()).context(why)
 }
 
 pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<()> {
@@ -213,6 +214,7 @@ fn said_of_guard(fault: &GuardFault) -> String {
 
 pub(crate) fn dump(args: &DumpArgs) -> anyhow::Result<()> {
     let mut lasting = open(&args.volume, false)?;
+    lasting.ensure_newest()?;
     let found = examined(&mut lasting)?;
     let dump = Dump::of(&mut lasting, &found);
     if args.json {

@@ -151,9 +151,8 @@ fn an_older_copy_of_an_area_is_refused_by_a_repair_too() {
     let older = after_a_write_of(1);
     let newest = after_a_write_of(2);
     fs::write(&path, &older).unwrap();
-    for verb in
-        ["drain", "status", "check", "repair", "repair --lose-data", "rescue --nbd unix:x.sock"]
-    {
+    let verbs = ["drain", "status", "check", "dump", "dump --json", "repair", "repair --lose-data"];
+    for verb in verbs.into_iter().chain(["rescue --nbd unix:x.sock"]) {
         let line = format!("volume {verb} disk.img --area disk.area");
         place.refused(&line, &["an older copy", "name the newest copy"]);
         assert!(fs::read(&path).unwrap() == older, "{verb} changed it");

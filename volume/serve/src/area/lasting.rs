@@ -468,7 +468,12 @@ impl Lasting {
     ) -> Result<(Engine, AttachReport), ServeError> {
         self.is_home(moved)?;
         if let Err(e) = &self.guard {
-            return Err(refused(&self.backing, e.to_string()));
+            // A repair of one repairs the other too.
+            let why = match examine(&mut self.area) {
+                Ok(_) => e.to_string(),
+                Err(of_area) => format!("{e}. Its area is at fault too: {of_area}"),
+            };
+            return Err(refused(&self.backing, why));
         }
         self.ask_the_medium()?;
         let config = Config { capacity: self.found, ..config };

@@ -17,6 +17,7 @@ struct DeviceFlushes {
     /// One flush runs at a time, and no durable write beside it: so a flush that ends well knows of
     /// each failure before its end. The host's pages are written back before, because that may be
     /// long.
+    /// A durable write ends when those beside it have ended.
     turn: RwLock<()>,
     /// Flushes and durable writes that failed.
     failures: AtomicU64,
@@ -121,6 +122,7 @@ impl Flushes {
     }
 
     /// Writes into the file. If a `durable` write fails, its device may have given the report to it.
+    /// The report may be about the bytes of another durable write in flight, so that one fails too.
     pub(crate) fn write(
         &self,
         durable: bool,
@@ -130,7 +132,8 @@ impl Flushes {
             return Ok(write()?);
         }
         let beside_others = self.device.turn.read().unwrap_or_else(PoisonError::into_inner);
-        write().map_err(|errno| {
+        let before = self.failures();
+        if let Err(errno) = write() {
             // Without space nothing was written, and nothing flushed here: other files lose nothing.
             // Another server may lack the space for any client's bytes.
             if !matches!(errno, Errno::NOSPC | Errno::DQUOT | Errno::FBIG) {
@@ -138,14 +141,20 @@ impl Flushes {
                 // The caller has this report. Older ones are still to come.
                 let _ = self.reported.compare_exchange(before, before + 1, SeqCst, SeqCst);
             }
-            Failed { errno, _flushing: None, _turn: Some(beside_others) }
-        })
+            return Err(Failed { errno, _flushing: None, _turn: Some(beside_others) });
+        }
+        drop(beside_others);
+        // A write beside this one may have the report, and has not counted it yet.
+        drop(self.device.turn.write().unwrap_or_else(PoisonError::into_inner));
+        if self.failures() == before { Ok(()) } else { Err(Errno::IO.into()) }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::os::fd::OwnedFd;
+    use std::sync::Barrier;
+    use std::sync::atomic::AtomicBool;
 
     use seekless_block::{Flags, Op};
     use seekless_engine::Target;
@@ -210,6 +219,33 @@ mod tests {
             assert_eq!(flushes(&area).is_err(), is_flush, "{durable} {errno}");
             assert_eq!(flushes(&area), Ok(()));
         }
+    }
+
+    /// Linux may have given the report about the bytes of the first one to the other.
+    #[test]
+    fn a_durable_write_beside_one_that_fails_fails_too() {
+        let (home, both, has_ended) = (Flushes::default(), Barrier::new(2), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            let first = scope.spawn(|| {
+                let written = home.write(true, || {
+                    both.wait();
+                    Ok(())
+                });
+                has_ended.store(true, SeqCst);
+                written.map_err(Errno::from)
+            });
+            let other = home.write(true, || {
+                both.wait();
+                // The first one waits for this one, or it has ended, which is too early.
+                while !has_ended.load(SeqCst) && home.device.turn.try_read().is_ok() {
+                    std::thread::yield_now();
+                }
+                Err(Errno::IO)
+            });
+            assert_eq!(other.map_err(Errno::from), Err(Errno::IO));
+            assert_eq!(first.join().unwrap(), Err(Errno::IO));
+        });
+        assert_eq!(home.write(true, || Ok(())).map_err(Errno::from), Ok(()));
     }
 
     /// A bad sector under home does not end the log, and one under the area fails no client.

@@ -230,6 +230,19 @@ fn a_repair_that_would_lose_data_writes_nothing_to_the_guard_either() {
     assert_eq!(pair.open(false).is_guarded(), Ok(true));
 }
 
+/// Each error names its way out.
+#[test]
+fn where_guard_and_area_are_damaged_an_attach_names_both() {
+    let pair = without_free_map("named", 40);
+    let before = pair.bytes();
+    let attached = pair.open(true).attach(Config::new(Sectors(0)), false, false);
+    let refused = attached.map(drop).unwrap_err().to_string();
+    for part in ["the header of its guard region", "free map", "run `seekless volume repair`"] {
+        assert!(refused.contains(part), "{refused}");
+    }
+    assert!(pair.bytes() == before, "it was changed");
+}
+
 /// The first superblock is damaged, and another one: opening the area for a repair restores both.
 #[test]
 fn a_repair_names_superblocks_that_were_restored() {

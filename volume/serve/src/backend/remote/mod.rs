@@ -104,6 +104,10 @@ pub(crate) struct Remote {
     failures: AtomicU64,
     /// One flush at a time: so each one knows whether the one before it `owes` its failure.
     flushing: Mutex<()>,
+    /// Shared by durable writes in flight; held alone by a flush. The server reports a failure once.
+    /// If a durable write had the report, and its answer is lost, a flush beside it ends well. The
+    /// bytes that this flush seems to cover must still be sent again.
+    turn: RwLock<()>,
     counts: Mutex<ElsewhereStatus>,
 }
 
@@ -197,6 +201,7 @@ impl Remote {
             owes: AtomicBool::new(false),
             failures: AtomicU64::new(0),
             flushing: Mutex::default(),
+            turn: RwLock::default(),
             counts: Mutex::default(),
         };
         let failed = |source| ServeError::Remote { uri: remote.uri.to_string(), source };
@@ -492,6 +497,8 @@ impl Remote {
             self.flush_if(is_full)?;
         }
         let change = Arc::new(change);
+        let turn = || self.turn.read().unwrap_or_else(PoisonError::into_inner);
+        let _no_flush = change.is_durable().then(turn);
         let number = self.begin(&change)?;
         let answer = self.ask(|client| self.send(client, &change, change.flags));
         let mut unflushed = locked(&self.unflushed);
@@ -533,6 +540,7 @@ impl Remote {
         if !self.has(TransmissionFlags::SEND_FLUSH) {
             return Ok(());
         }
+        let _no_durable_write = self.turn.write().unwrap_or_else(PoisonError::into_inner);
         let covered = locked(&self.unflushed).next();
         let asked = self.ask(Client::flush).inspect_err(|_| {
             self.failures.fetch_add(1, SeqCst);

@@ -400,6 +400,32 @@ fn a_flush_beside_one_that_nobody_asked_for_fails_with_it() {
     home.flush().unwrap();
 }
 
+/// The answer of the durable write, which may be a report about the first write, is lost. A flush that
+/// ended well beside it would forget the first write.
+#[test]
+fn a_flush_that_nobody_asked_for_waits_for_durable_writes_in_flight() {
+    let home = Home::new("remote-beside");
+    home.write(Flags::NONE, 0, 4096, 1);
+    locked(&home.other.scene).swallows = Some(2);
+    std::thread::scope(|scope| {
+        let write = scope.spawn(|| home.write(Flags::FUA, 8192, 4096, 2));
+        home.other.wait(|scene| scene.count(Command::Write) == 2);
+        let discard = scope.spawn(|| home.remote.change(Op::Discard, Flags::FUA, 65536, 4096, &[]));
+        home.other.wait(|scene| scene.count(Command::Trim) == 1);
+        let waits = |scene: &mut Scene| scene.count(Command::Flush) == 0;
+        let (scene, most) = (locked(&home.other.scene), Duration::from_millis(300));
+        let waited = home.other.changed.wait_timeout_while(scene, most, waits);
+        let (mut scene, time) = waited.unwrap();
+        scene.swallows = None;
+        drop(scene);
+        home.other.die();
+        assert!(time.timed_out(), "a flush was sent beside a durable write");
+        write.join().unwrap();
+        assert_eq!(discard.join().unwrap(), Ok(()));
+    });
+    assert_eq!([0, 8192].map(|at| home.read(at)), [Ok(1), Ok(2)]);
+}
+
 /// The other server may have given the report about another client's bytes to this write. Its next
 /// flush ends well, and must not be reported first.
 #[test]

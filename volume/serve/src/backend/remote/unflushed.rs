@@ -28,7 +28,7 @@ const FAILURES_MOST: u32 = 3;
 
 impl Change {
     /// A server that has acknowledged it does not lose it.
-    const fn is_durable(&self) -> bool {
+    pub(super) const fn is_durable(&self) -> bool {
         self.flags.contains(Flags::FUA)
     }
 
