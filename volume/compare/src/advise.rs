@@ -10,7 +10,7 @@ use seekless_trace::{Progress, Source};
 use serde::Serialize;
 
 use crate::advise_commands::{Yearly, commands, yearly};
-use crate::candidates::{check, systems};
+use crate::candidates::{check, holds, systems};
 use crate::error::StudyError;
 use crate::estimate::{Gain, saved};
 use crate::fold_costs::FoldCosts;
@@ -208,17 +208,21 @@ pub fn advise(
     progress: &mut dyn FnMut(RollingStage, Progress),
 ) -> Result<Advice, StudyError> {
     options.policies.iter().try_for_each(check)?;
-    let mut changes = Vec::new();
-    let (systems, rolled) = roll(
+    let (mut changes, mut small) = (Vec::new(), Vec::new());
+    let (systems, mut rolled) = roll(
         source,
         &options.rolling,
         |facts, capacity| {
+            small.extend(options.others.iter().filter(|device| !holds(device, capacity)));
             let (kinds, systems) = systems(options, facts, capacity).into_iter().unzip();
             changes = kinds;
             systems
         },
         progress,
     )?;
+    let left_out =
+        |d: &DeviceSpec| format!("{} is left out: it is too small for the trace", d.name());
+    rolled.notes.extend(small.into_iter().map(left_out));
     Ok(conclude(options, &changes, &systems, rolled))
 }
 
