@@ -229,6 +229,14 @@ impl Out {
         Ok(goes_on && !output::is_stdout(self.report.as_deref()))
     }
 
+    /// Refuses an output that is also the other one, or one of these inputs.
+    pub fn ensure_apart_from<'a>(
+        &'a self,
+        inputs: impl IntoIterator<Item = &'a Path>,
+    ) -> anyhow::Result<()> {
+        output::ensure_apart([self.json.as_deref(), self.report.as_deref()], inputs)
+    }
+
     /// Refuses an output that is also another one, of these or of `more`, or the trace, or the file
     /// of one of these disks.
     pub fn ensure_apart(
