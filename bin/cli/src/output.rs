@@ -142,6 +142,11 @@ pub(crate) fn ensure_writable(path: &Path) -> Result<(), String> {
         Ok(kind) if !kind.is_file() => return Ok(()),
         _ => {}
     }
+    ensure_writable_folder(folder)
+}
+
+/// Refuses a folder in which no file can be made.
+pub(crate) fn ensure_writable_folder(folder: &Path) -> Result<(), String> {
     access(folder, Access::WRITE_OK | Access::EXEC_OK).map_err(|e| {
         let todo = if e == Errno::NOENT { "; make that folder first" } else { "" };
         format!("cannot write into {}: {}{todo}", folder.display(), io::Error::from(e))
