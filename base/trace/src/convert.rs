@@ -126,8 +126,8 @@ pub struct Converted {
 }
 
 /// Reads `source` and writes it to `target`. The output file is complete or absent: at the end it
-/// replaces a file with the same name. A pipe, a terminal or standard output is written directly, and
-/// a disk is refused. `progress` is called once the trace is open, and from time to time.
+/// replaces a file with the same name. A pipe, a terminal or standard output is written directly; a
+/// disk is refused. `progress` is called once the trace is open, and from time to time.
 pub fn convert(
     source: &Source,
     options: &OpenOptions,
