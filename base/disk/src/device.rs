@@ -118,10 +118,16 @@ impl DeviceSpec {
         }
     }
 
-    /// Whether the power is known. Otherwise the energy is given as zero.
-    pub const fn has_power(&self) -> bool {
+    /// Whether the power is known. Otherwise the energy is counted as zero, and means nothing.
+    pub fn has_power(&self) -> bool {
         match self {
-            Self::Disk(_) => true,
+            // Where nobody knows them, a disk's powers are zeroes: `disk import`, `fit` and `probe`
+            // write these.
+            Self::Disk(d) => {
+                let p = &d.power;
+                let known = [p.seek_w, p.rotation_transfer_w, p.idle_w];
+                known.iter().any(|watts| *watts > 0.0)
+            }
             Self::Volume(v) => v.power.is_some(),
         }
     }

@@ -29,16 +29,18 @@ pub(crate) fn zones(layout: &Page<'_>, heads: u32) -> Imported<(GeometrySpec, u6
         };
         let page = Page { file: layout.file, block };
         let z = zone(&page, scheme, range, revolutions)?;
-        let physical = u64::from(z.cylinders) * u64::from(heads) * u64::from(z.sectors_per_track);
+        // A number that is too large is refused when the disk is checked.
+        let tracks = u64::from(z.cylinders) * u64::from(heads);
+        let physical = tracks.saturating_mul(u64::from(z.sectors_per_track));
         let region_cylinders = match z.spare_rule {
             SpareRule::Zone => z.cylinders,
             SpareRule::Track | SpareRule::Cylinders(0) => 1,
             SpareRule::Cylinders(n) => n,
         };
         let per = if z.spare_rule == SpareRule::Track { u64::from(heads) } else { 1 };
-        let lost = u64::from(z.cylinders / region_cylinders.max(1)) * per * z.spares
-            + u64::from(z.unused_front);
-        data += physical.saturating_sub(lost);
+        let regions = u64::from(z.cylinders / region_cylinders.max(1)) * per;
+        let lost = regions.saturating_mul(z.spares).saturating_add(u64::from(z.unused_front));
+        data = data.saturating_add(physical.saturating_sub(lost));
         zones.push(z);
     }
     Ok((GeometrySpec { heads, mapping, zones, tree: None }, data))
@@ -137,7 +139,7 @@ fn zone(page: &Page<'_>, scheme: u32, range: u32, revolutions: bool) -> Imported
     slips.sort_unstable();
     slips.dedup();
     let number = slips.len() as u64;
-    let cylinders = last - first + 1;
+    let cylinders = (last - first).saturating_add(1);
     let track = u64::from(spt);
     let (spare_rule, spares) = match scheme {
         0 => (SpareRule::Zone, 0),

@@ -118,7 +118,8 @@ impl TrackTree {
             };
             self.bands.iter().enumerate().find_map(|(band, b)| {
                 let track = b.track(place)?;
-                (sector + len <= b.spt).then_some(Remap { first, len, band, track, sector })
+                let end = sector.checked_add(len)?;
+                (end <= b.spt).then_some(Remap { first, len, band, track, sector })
             })
         };
         let mut remaps = Vec::new();

@@ -2,7 +2,7 @@
 
 use std::fs::{File, Permissions};
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::writers::{self, Sink};
@@ -126,8 +126,8 @@ pub struct Converted {
 }
 
 /// Reads `source` and writes it to `target`. The output file is complete or absent: at the end it
-/// replaces a file with the same name. A pipe, a device or standard output is written directly.
-/// `progress` is called once the trace is open, and from time to time.
+/// replaces a file with the same name. A pipe, a terminal or standard output is written directly; a
+/// disk is refused. `progress` is called once the trace is open, and from time to time.
 pub fn convert(
     source: &Source,
     options: &OpenOptions,
@@ -136,6 +136,10 @@ pub fn convert(
 ) -> Result<Converted, TraceError> {
     let target = target.into();
     let out = target.path.as_path();
+    if out.metadata().is_ok_and(|m| m.file_type().is_block_device()) {
+        let what = "it is a disk, whose data would be lost; name a file".to_owned();
+        return Err(TraceError::Write { path: out.to_owned(), what });
+    }
     let mut reader = source.open(options)?;
     progress(reader.progress());
     let fail = |e: io::Error| writers::error(out, e);

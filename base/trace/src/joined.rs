@@ -77,7 +77,8 @@ fn open(sources: &[Source], options: &OpenOptions) -> Traced<Reader> {
         parts.push(JoinedPart { reader, path, head: None, last: SimTime::ZERO, streams, devices });
     }
     let format = parts.first().map(|p| p.reader.info().format);
-    let one_clock = parts.iter().all(|p| Some(p.reader.info().format) == format);
+    // A store counts from its own start, whatever trace it was made from.
+    let one_clock = parts.iter().all(|p| p.reader.cx.format == parts[0].reader.cx.format);
     let mut heap = BinaryHeap::new();
     for (i, part) in parts.iter_mut().enumerate() {
         if one_clock {

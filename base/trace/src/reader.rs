@@ -15,7 +15,8 @@ pub(crate) trait Parse: Send {
 /// The information that a trace contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Info {
-    /// The format it is read with.
+    /// The format it is read with. For a store of a trace with a [`Format::caveat`]: the format of
+    /// that trace.
     pub format: Format,
     /// Whether arrival times are valid; if not, all are zero.
     pub has_times: bool,

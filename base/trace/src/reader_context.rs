@@ -247,12 +247,13 @@ impl ReaderContext {
         let extent = if raw.op == Op::Flush {
             Extent::new(0, 0)
         } else {
-            if raw.start > SECTOR_MAX || raw.len > SECTOR_MAX - raw.start {
-                return Err(BadRecord::new("sector numbers below 2^55"));
-            }
+            // Such a request can name any sector: the end of an empty flush names the last one.
             if raw.len == 0 {
                 self.zero_length(place);
                 return Ok(None);
+            }
+            if raw.start > SECTOR_MAX || raw.len > SECTOR_MAX - raw.start {
+                return Err(BadRecord::new("sector numbers below 2^55"));
             }
             Extent::new(raw.start, raw.len)
         };

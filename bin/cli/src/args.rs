@@ -49,13 +49,12 @@ pub fn number<T: FromStr + PartialOrd + Display>(
 #[must_use]
 pub fn out_folder() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(|path| {
-        let known = path.ancestors().find(|p| p.as_os_str().is_empty() || p.exists());
-        match known.filter(|p| !p.as_os_str().is_empty() && !p.is_dir()) {
-            Some(file) => {
-                Err(format!("cannot make the folder: {} is not a folder", file.display()))
-            }
-            None => Ok(path),
+        let known = path.ancestors().find(|p| !p.as_os_str().is_empty() && p.exists());
+        let known = known.unwrap_or(Path::new("."));
+        if !known.is_dir() {
+            return Err(format!("cannot make the folder: {} is not a folder", known.display()));
         }
+        output::ensure_writable_folder(known).map(|()| path)
     })
 }
 
@@ -221,12 +220,21 @@ impl Out {
         document: &impl serde::Serialize,
         report: impl FnOnce(&str) -> Report,
     ) -> anyhow::Result<bool> {
+        // The numbers come first: a picture that cannot be written does not cost them.
+        let goes_on = output::json_beside(self.json.as_deref(), document)?;
         if self.report.is_some() || self.figures.is_some() {
             let (report, html) = (report(&command_line()), self.report.as_deref());
             output::report(&report, html, self.figures.as_deref())?;
         }
-        let goes_on = output::json_beside(self.json.as_deref(), document)?;
         Ok(goes_on && !output::is_stdout(self.report.as_deref()))
+    }
+
+    /// Refuses an output that is also the other one, or one of these inputs.
+    pub fn ensure_apart_from<'a>(
+        &'a self,
+        inputs: impl IntoIterator<Item = &'a Path>,
+    ) -> anyhow::Result<()> {
+        output::ensure_apart([self.json.as_deref(), self.report.as_deref()], inputs)
     }
 
     /// Refuses an output that is also another one, of these or of `more`, or the trace, or the file

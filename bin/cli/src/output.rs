@@ -78,6 +78,7 @@ pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     if path.as_os_str() == "-" || path == Path::new("/dev/stdout") {
         return print(text);
     }
+    ensure_no_disk(path).map_err(anyhow::Error::msg)?;
     let before = path.metadata().ok();
     let written = match &before {
         // A pipe or a terminal is written, never replaced by a file.
@@ -132,27 +133,40 @@ pub(crate) fn ensure_writable(path: &Path) -> Result<(), String> {
     if path.as_os_str() == "-" {
         return Ok(());
     }
+    ensure_no_disk(path)?;
     match path.metadata().map(|m| m.file_type()) {
         Ok(kind) if kind.is_dir() => {
             return Err("cannot write it: it is a folder; name a file in it".to_owned());
-        }
-        Ok(kind) if kind.is_block_device() => {
-            return Err(
-                "cannot write it: it is a disk, whose data would be lost; name a file".to_owned()
-            );
         }
         // A pipe or a terminal is written itself.
         Ok(kind) if !kind.is_file() => return Ok(()),
         _ => {}
     }
+    ensure_writable_folder(folder)
+}
+
+/// Refuses a folder in which no file can be made.
+pub(crate) fn ensure_writable_folder(folder: &Path) -> Result<(), String> {
     access(folder, Access::WRITE_OK | Access::EXEC_OK).map_err(|e| {
         let todo = if e == Errno::NOENT { "; make that folder first" } else { "" };
         format!("cannot write into {}: {}{todo}", folder.display(), io::Error::from(e))
     })
 }
 
-/// Refuses to replace a file, unless `force`. A dangling link counts as a file.
+/// Refuses a disk, also behind a link. Every output is checked here.
+fn ensure_no_disk(path: &Path) -> Result<(), String> {
+    if path.metadata().is_ok_and(|m| m.file_type().is_block_device()) {
+        let path = path.display();
+        return Err(format!(
+            "cannot write {path}: it is a disk, whose data would be lost; name a file"
+        ));
+    }
+    Ok(())
+}
+
+/// Refuses to replace a file, unless `force`, and a disk always. A dangling link counts as a file.
 pub fn ensure_new(path: &Path, force: bool) -> anyhow::Result<()> {
+    ensure_no_disk(path).map_err(anyhow::Error::msg)?;
     let exists = path.symlink_metadata().is_ok_and(|m| m.is_file() || m.is_symlink());
     anyhow::ensure!(
         force || !exists,
@@ -313,11 +327,14 @@ mod tests {
         let kind = |path: &Path| path.metadata().map(|m| m.file_type());
         for path in fs::read_dir("/dev").unwrap().map(|entry| entry.unwrap().path()) {
             if kind(&path).is_ok_and(|k| k.is_block_device()) {
-                let refused = ensure_writable(&path).unwrap_err();
-                assert!(refused.contains("is a disk"), "{}: {refused}", path.display());
+                let new = |force| ensure_new(&path, force).unwrap_err().to_string();
+                for refused in [ensure_writable(&path).unwrap_err(), new(false), new(true)] {
+                    assert!(refused.contains("is a disk"), "{}: {refused}", path.display());
+                }
             }
         }
         assert_eq!(ensure_writable(Path::new("/dev/null")), Ok(()));
+        assert!(ensure_new(Path::new("/dev/null"), false).is_ok());
     }
 
     #[test]

@@ -93,10 +93,10 @@ class Run:
     overhead_s: float
     response_ms: "dict[str, float]"
     """``mean``, ``p50``, ``p95``, ``p99`` and ``max`` of the response time in milliseconds."""
-    energy_j: "dict[str, float]"
-    """Joules: ``total`` and its parts."""
-    j_per_op: float
-    """Joules of each client request."""
+    energy_j: "dict[str, Optional[float]]"
+    """Joules: ``total`` and its parts; None if the power is not known."""
+    j_per_op: Optional[float]
+    """Joules of each client request; None if the power is not known."""
     moved_bytes: int
     """Bytes that moving data wrote."""
     cache_hits: int

@@ -1,7 +1,7 @@
 //! Simulations, sweeps and advice, and the disks that they run on.
 
 use pyo3::prelude::*;
-use seekless_compare::{AdviseOptions, Axis, Cutting, Options};
+use seekless_compare::{AdviseOptions, Axis, Cutting, Options, one_replay};
 use seekless_disk::{DeviceSpec, catalogue};
 use seekless_learn::Policy;
 use seekless_trace::OpenOptions;
@@ -53,6 +53,8 @@ impl StudyArgs {
         let mut options = Options::new(spec(&self.disk)?, policies);
         options.rolling.open = open;
         options.rolling.device.clone_from(&self.device);
+        let given = self.options.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+        one_replay(given).map_err(errors::option)?;
         for (key, value) in &self.options {
             options.set(key, value).map_err(|e| errors::option(format!("{key}: {e}")))?;
         }

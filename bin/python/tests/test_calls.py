@@ -29,6 +29,14 @@ def test_wrong_options_are_refused_with_what_to_do(trace):
     for call, words in [
         (lambda: seekless.simulate(trace, "wd800jb", cashe=1), "Did you mean 'cache'?"),
         (lambda: seekless.simulate(trace, "wd800jb", cache="1QB"), "cache: '1QB'"),
+        (
+            lambda: seekless.simulate(trace, "wd800jb", open_loop=True, queue_depth=8),
+            "'open-loop' and 'queue-depth' are two ways of replay",
+        ),
+        (
+            lambda: seekless.sweep(trace, "wd800jb", dict(think=["1ms"]), open_loop=True),
+            "'open-loop' and 'think' are two ways of replay",
+        ),
         (lambda: seekless.simulate(trace, "wd801jb"), "no disk 'wd801jb'"),
         (lambda: seekless.simulate(trace, "wd800jb", "brog"), "brog"),
         (lambda: seekless.sweep(trace, "wd800jb", dict(cachee=[1])), "Did you mean 'cache'?"),

@@ -11,6 +11,7 @@ use seekless_papers::hot_files::{
     Choice, HotFile, List, Mounted, Outcome, Survey, Travel, apply, hottest, survey,
 };
 use seekless_report::{Table, Unit};
+use seekless_trace::Source;
 
 use seekless_cli::output::with_bar;
 
@@ -73,6 +74,10 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    let trace = args.trace.as_ref().map(Source::new);
+    let disk = args.disk.as_deref().and_then(disk::file);
+    let inputs = trace.iter().map(Source::path).chain(args.apply.as_deref()).chain(disk);
+    output::ensure_apart([args.list.as_deref(), args.json.as_deref()], inputs)?;
     let mounted = Mounted::open(&args.mountpoint)?;
     let travel = travel(args, &mounted)?;
     match (&args.apply, &args.trace) {

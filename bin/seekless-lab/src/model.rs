@@ -59,6 +59,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    output::ensure_apart([args.json.as_deref()], disk::file(&args.disk))?;
     let spec = disk::named(&args.disk)?;
     let plain = spec.plain_disk().with_context(|| {
         format!(

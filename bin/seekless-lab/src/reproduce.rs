@@ -34,6 +34,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         Args::Fast10(args) => fast10::run(args),
         Args::Fs2(args) => fs2::run(args),
         Args::Fs2Disk(out) => {
+            out.ensure_apart_from([])?;
             let disk =
                 seekless_papers::fs2::disk::reproduce(&command_line(), figures::access_figure)?;
             show(out, disk, "")

@@ -93,6 +93,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     match args {
         Args::Run(args) => run_study(args),
         Args::Report(args) => {
+            args.out.ensure_apart_from([])?;
             let stored = Stored::read(&args.dir)?;
             let results = StudyReport::new(&stored);
             if args.out.write(&results.json(), |_| results.document(&args.dir))? {
@@ -211,6 +212,7 @@ fn seekless() -> anyhow::Result<PathBuf> {
 }
 
 fn run_study(args: &RunArgs) -> anyhow::Result<()> {
+    output::ensure_apart([args.json.as_deref()], [args.spec.as_path()])?;
     let (spec, text) = spec_of(&args.spec)?;
     let lacks: Vec<_> =
         spec.kinds.filesystem.iter().filter_map(|k| Some((k.name.clone(), k.missing()?))).collect();

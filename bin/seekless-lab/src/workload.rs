@@ -2,7 +2,7 @@
 
 mod outcome;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -159,6 +159,8 @@ struct Document<'a> {
 }
 
 fn run_one(args: &RunArgs) -> anyhow::Result<()> {
+    let file = Some(Path::new(&args.personality)).filter(|path| path.is_file());
+    output::ensure_apart([args.json.as_deref()], file)?;
     let personality = named(&args.personality)?.scaled(args.scale).with_threads(args.threads);
     let [measured, warm_up] = [args.seconds, args.warm_up].map(Duration::from_secs_f64);
     let load = args.rate.map_or(Load::Closed, |ops_per_s| Load::Open { ops_per_s });

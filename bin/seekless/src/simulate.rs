@@ -109,11 +109,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     })?;
     outcome.trace.path.clone_from(&args.trace);
     output::notes(&outcome.notes);
+    let report = |command: &str| simulate_report::report(&outcome, &spec, command);
+    let goes_on = args.study.out.write(&outcome, report)?;
     if let Some(path) = &args.picture {
         output::write(path, &simulate_report::head_figure(&outcome, &spec).svg())?;
     }
-    let report = |command: &str| simulate_report::report(&outcome, &spec, command);
-    if args.study.out.write(&outcome, report)? { print(&outcome) } else { Ok(()) }
+    if goes_on { print(&outcome) } else { Ok(()) }
 }
 
 fn sweep(args: &Args, source: &Source, options: &Options) -> anyhow::Result<()> {

@@ -52,8 +52,13 @@ pub(crate) fn table(outcome: &Outcome, terminal: bool) -> Table {
     }
 }
 
-/// The joules of every run by state; states without time are left out.
-pub(crate) fn energy_table(outcome: &Outcome) -> Table {
+/// The joules of every run by state; states without time are left out. `None` if the power is not
+/// known.
+pub(crate) fn energy_table(outcome: &Outcome) -> Option<Table> {
+    if outcome.runs.iter().all(|r| r.energy_j.total.is_none()) {
+        return None;
+    }
+    let sum = |a: Option<f64>, b: Option<f64>| a.zip(b).map(|(a, b)| a + b);
     let share = |r: &Run| {
         let e = &r.energy_j.states;
         [
@@ -62,12 +67,12 @@ pub(crate) fn energy_table(outcome: &Outcome) -> Table {
             ("idle", e.idle),
             ("low idle", e.low_idle),
             ("standby", e.standby),
-            ("spinning down, up", e.spin_down + e.spin_up),
+            ("spinning down, up", sum(e.spin_down, e.spin_up)),
             ("background", r.energy_j.background),
         ]
     };
     let rows: Vec<_> = outcome.runs.iter().map(share).collect();
-    let seen = |column: usize| column < 3 || rows.iter().any(|r| r[column].1 > 0.0);
+    let seen = |column: usize| column < 3 || rows.iter().any(|r| r[column].1 > Some(0.0));
     let joules = |name: &str| Column::number(name, Unit::Joules).better(Better::Lower);
     let title = format!("Energy, modelled; spin-down: {}", outcome.spin_down);
     let mut table = Table::of(title, outcome.runs.iter().zip(&rows))
@@ -77,7 +82,7 @@ pub(crate) fn energy_table(outcome: &Outcome) -> Table {
     for (i, (name, _)) in names.filter(|(i, _)| seen(*i)) {
         table = table.column(joules(name), |(_, row)| row[i].1);
     }
-    table.done()
+    Some(table.done())
 }
 
 /// What each adaptive policy did; `None` without such a policy.
@@ -114,9 +119,7 @@ pub(crate) fn days_table(outcome: &Outcome) -> Option<Table> {
 
 /// The tables below the first: energy, adaptive policies, days.
 pub(crate) fn more_tables(outcome: &Outcome) -> impl Iterator<Item = Table> {
-    [Some(energy_table(outcome)), adaptive_table(outcome), days_table(outcome)]
-        .into_iter()
-        .flatten()
+    [energy_table(outcome), adaptive_table(outcome), days_table(outcome)].into_iter().flatten()
 }
 
 fn named<'a>(outcome: &'a Outcome, policy: &str) -> Option<&'a Run> {
@@ -199,9 +202,17 @@ pub(crate) fn both(unit: &Unit, old: f64, new: f64) -> String {
     format!("{} \u{2192} {}", unit.format(old, 3), unit.format(new, 3))
 }
 
-fn tiles(v: &Run, b: &Run) -> [Tile; 4] {
-    let energy = |r: &Run| r.energy_j.total / r.requests.max(1) as f64;
-    [
+fn tiles(v: &Run, b: &Run) -> impl Iterator<Item = Tile> {
+    let energy = v.energy_j.total.zip(b.energy_j.total).zip(v.j_per_op.zip(b.j_per_op));
+    let energy = energy.map(|((all_v, all_b), (each_v, each_b))| {
+        let each = both(&Unit::Joules, each_v, each_b);
+        Tile::new(
+            "Energy per request",
+            change(all_b, all_v),
+            format!("{each}, background work counted"),
+        )
+    });
+    let first = [
         Tile::new(
             "Disk busy time",
             change(b.busy_s, v.busy_s),
@@ -212,24 +223,20 @@ fn tiles(v: &Run, b: &Run) -> [Tile; 4] {
             change(all_busy(b), v.busy_s),
             format!("{} written", Unit::bytes(b.moved_bytes)),
         ),
-        Tile::new(
-            "Energy per request",
-            change(b.energy_j.total, v.energy_j.total),
-            both(&Unit::Joules, energy(v), energy(b)) + ", background work counted",
-        ),
-        Tile::new(
-            "Mean response time",
-            change(b.response_ms.mean, v.response_ms.mean),
-            both(&Unit::Seconds, v.response_ms.mean / 1e3, b.response_ms.mean / 1e3),
-        ),
-    ]
+    ];
+    let response = Tile::new(
+        "Mean response time",
+        change(b.response_ms.mean, v.response_ms.mean),
+        both(&Unit::Seconds, v.response_ms.mean / 1e3, b.response_ms.mean / 1e3),
+    );
+    first.into_iter().chain(energy).chain([response])
 }
 
 pub(crate) fn report(outcome: &Outcome, spec: &DeviceSpec, command: &str) -> Report {
     let title = format!("{} on {}", outcome.trace.path, spec.title());
     let mut report = Report::new(title, finding(outcome));
     if let (Some(v), Some(b)) = (named(outcome, "vanilla"), learner(outcome)) {
-        report = tiles(v, b).into_iter().fold(report, Report::tile);
+        report = tiles(v, b).fold(report, Report::tile);
     }
     let parts = StackedBars {
         axis: Axis::new("busy time", Unit::Seconds),

@@ -10,11 +10,11 @@ use seekless_trace::{Progress, Source};
 use serde::Serialize;
 
 use crate::advise_commands::{Yearly, commands, yearly};
-use crate::candidates::{check, systems};
+use crate::candidates::{check, holds, systems};
 use crate::error::StudyError;
 use crate::estimate::{Gain, saved};
 use crate::fold_costs::FoldCosts;
-use crate::outcome::{Day, TraceFacts};
+use crate::outcome::{Day, TraceFacts, power_note};
 use crate::rolling::{Rolled, RollingOptions, RollingStage, roll};
 use crate::system::{Host, System};
 
@@ -208,17 +208,24 @@ pub fn advise(
     progress: &mut dyn FnMut(RollingStage, Progress),
 ) -> Result<Advice, StudyError> {
     options.policies.iter().try_for_each(check)?;
-    let mut changes = Vec::new();
-    let (systems, rolled) = roll(
+    let (mut changes, mut small) = (Vec::new(), Vec::new());
+    let (systems, mut rolled) = roll(
         source,
         &options.rolling,
         |facts, capacity| {
+            small.extend(options.others.iter().filter(|device| !holds(device, capacity)));
             let (kinds, systems) = systems(options, facts, capacity).into_iter().unzip();
             changes = kinds;
             systems
         },
         progress,
     )?;
+    let tried = options.others.iter().filter(|d| systems.iter().any(|s| s.disk == **d));
+    let devices = std::iter::once(&options.host.disk).chain(tried);
+    rolled.notes.extend(devices.filter_map(power_note));
+    let left_out =
+        |d: &DeviceSpec| format!("{} is left out: it is too small for the trace", d.name());
+    rolled.notes.extend(small.into_iter().map(left_out));
     Ok(conclude(options, &changes, &systems, rolled))
 }
 
@@ -262,7 +269,8 @@ impl<'a> Scale<'a> {
 
     fn tried(&self, system: &System, change: Change, laps: &[FoldCosts], days: Vec<Day>) -> Tried {
         let busy: fn(&FoldCosts) -> f64 = FoldCosts::all_busy_s;
-        let joules: fn(&FoldCosts) -> f64 = |lap| lap.joules;
+        // Used only where the power of both devices is known.
+        let joules: fn(&FoldCosts) -> f64 = |lap| lap.joules.unwrap_or(0.0);
         let usd: fn(&FoldCosts) -> f64 = |lap| lap.operations_usd;
         let billed = self.by == RankedBy::Money && system.disk.priced().is_some();
         let powered = self.powered && system.disk.has_power();

@@ -67,9 +67,9 @@ pub(crate) fn yearly(advice: &Advice, disk: &DeviceSpec) -> Option<Yearly> {
     // A year is as long for both systems. Without arrival times, the faster system only ends
     // earlier: no year saves the idle power of this time.
     let shorter_s = if advice.replay == "open" { 0.0 } else { now.span_s - then.span_s };
-    let joules = (now.joules - then.joules - disk.idle_w() * shorter_s) * times;
+    let saved = |(now, then): (f64, f64)| (now - then - disk.idle_w() * shorter_s) * times;
     Some(Yearly {
-        joules: disk.has_power().then_some(joules),
+        joules: now.joules.zip(then.joules).map(saved),
         usd: disk.priced().map(|_| (now.operations_usd - then.operations_usd) * times),
     })
 }

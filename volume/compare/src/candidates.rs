@@ -2,7 +2,7 @@
 //! and other devices.
 
 use seekless_block::{Bytes, Duration, Sectors};
-use seekless_disk::{Device, Drive, Scheduler, SpinDown};
+use seekless_disk::{Device, DeviceSpec, Drive, Scheduler, SpinDown};
 use seekless_learn::{Policy, PolicyName};
 use seekless_sim::Replay;
 
@@ -140,7 +140,13 @@ fn settings(options: &AdviseOptions, vanilla: &System) -> Vec<System> {
     all
 }
 
-/// Other devices instead of the disk; also with a layout if operations have a price.
+/// Whether a device has the addresses of a trace of `capacity` sectors.
+pub(crate) fn holds(device: &DeviceSpec, capacity: Sectors) -> bool {
+    device.capacity() >= capacity
+}
+
+/// Other devices instead of the disk, if the trace fits them; also with a layout if operations have
+/// a price.
 fn devices(
     options: &AdviseOptions,
     vanilla: &System,
@@ -148,7 +154,7 @@ fn devices(
     capacity: Sectors,
 ) -> Vec<(Change, System)> {
     let mut all = Vec::new();
-    for disk in &options.others {
+    for disk in options.others.iter().filter(|disk| holds(disk, capacity)) {
         let there = System {
             name: disk.name().to_owned(),
             disk: disk.clone(),

@@ -54,7 +54,6 @@ pub struct FleetDisk {
 impl FleetDisk {
     fn of(trace: String, advice: &Advice) -> Self {
         let now = advice.tried.first().map(|t| &t.total);
-        let has_power = advice.tried.first().is_some_and(|t| t.saves_energy.is_some());
         let chosen = advice.choice.and_then(|i| advice.tried.get(i));
         let instead = advice
             .tried
@@ -67,7 +66,7 @@ impl FleetDisk {
             verdict: Some(advice.verdict),
             choice: chosen.map(|t| t.system.clone()),
             busy_s: now.map(|t| t.busy_s),
-            joules: now.filter(|_| has_power).map(|t| t.joules),
+            joules: now.and_then(|t| t.joules),
             saves_busy: chosen.map(|t| t.saves_busy.share),
             held_out_saves_busy: chosen.map(|t| t.held_out_saves_busy),
             saves_usd: chosen.and_then(|t| t.saves_usd).map(|gain| gain.share),

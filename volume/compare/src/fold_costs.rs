@@ -21,8 +21,8 @@ pub struct FoldCosts {
     pub background_busy_s: f64,
     /// Bytes moved.
     pub moved_bytes: u64,
-    /// Energy, moving included.
-    pub joules: f64,
+    /// Energy, moving included; none if the power is not known.
+    pub joules: Option<f64>,
     /// Mean response time.
     pub response_ms: f64,
     /// From the first request to the last answer.
@@ -48,7 +48,7 @@ impl FoldCosts {
             transfer_s: m.foreground.transfer.as_secs_f64(),
             background_busy_s: m.background.busy().as_secs_f64(),
             moved_bytes: m.engine.moved_bytes,
-            joules: all.as_joules_f64(),
+            joules: disk.has_power().then(|| all.as_joules_f64()),
             response_ms: m.response.mean_ms(),
             span_s: m.span.as_secs_f64(),
             cache_hits: m.engine.cache_hits,
@@ -71,7 +71,7 @@ impl FoldCosts {
             transfer_s: sum.transfer_s + lap.transfer_s,
             background_busy_s: sum.background_busy_s + lap.background_busy_s,
             moved_bytes: sum.moved_bytes + lap.moved_bytes,
-            joules: sum.joules + lap.joules,
+            joules: None,
             response_ms: sum.response_ms + lap.response_ms * lap.requests as f64,
             span_s: sum.span_s + lap.span_s,
             cache_hits: sum.cache_hits + lap.cache_hits,
@@ -79,6 +79,7 @@ impl FoldCosts {
             operations: sum.operations + lap.operations,
             operations_usd: sum.operations_usd + lap.operations_usd,
         });
+        all.joules = laps.iter().map(|lap| lap.joules).sum();
         all.response_ms /= all.requests.max(1) as f64;
         all
     }

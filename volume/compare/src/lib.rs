@@ -43,7 +43,7 @@ pub use replicas::replicate;
 pub use rolling::{AssumedFree, RollingOptions, RollingStage};
 pub use rows::{Rows, csv, sweep_rows};
 pub use scan::RangeSet;
-pub use settings::{Axis, Cell, KEYS, grid};
+pub use settings::{Axis, Cell, KEYS, grid, one_replay};
 pub use simulate::{Options, simulate};
 pub use sweep::sweep;
 pub use system::Host;

@@ -2,7 +2,7 @@
 //! in the keys; numbers are not rounded.
 
 use seekless_block::PAGE_BYTES;
-use seekless_disk::{ByState, Operations, VolumeSpec};
+use seekless_disk::{ByState, DeviceSpec, Operations, VolumeSpec};
 use seekless_learn::Guard;
 use seekless_sim::{GuardedDay, Measured};
 use serde::Serialize;
@@ -94,16 +94,22 @@ impl ResponseMs {
     }
 }
 
-/// Energy in joules, modelled.
+/// Energy in joules, modelled; none if the power is not known.
 #[derive(Clone, Debug, Serialize)]
 pub struct EnergyJoules {
     /// The sum of all others.
-    pub total: f64,
+    pub total: Option<f64>,
     /// By state, without reconfiguration.
     #[serde(flatten)]
-    pub states: States,
+    pub states: ByState<Option<f64>>,
     /// Reconfiguration.
-    pub background: f64,
+    pub background: Option<f64>,
+}
+
+/// A note on a device whose power is not known.
+pub(crate) fn power_note(device: &DeviceSpec) -> Option<String> {
+    (!device.has_power())
+        .then(|| format!("the power of {} is not known, so its energy is unknown", device.name()))
 }
 
 /// A number for each state of a drive.
@@ -223,8 +229,8 @@ pub struct Run {
     pub response_ms: ResponseMs,
     /// Energy.
     pub energy_j: EnergyJoules,
-    /// Total energy per client request.
-    pub j_per_op: f64,
+    /// Total energy per client request; none if the power is not known.
+    pub j_per_op: Option<f64>,
     /// Time by state, with background work; the sum is `span_s`, or twice that for two actuators.
     pub state_s: States,
     /// Number of times the platters were stopped.
@@ -263,11 +269,12 @@ impl Run {
         (start, size): (Option<u64>, u64),
         m: &Measured,
         wall_s: f64,
-        priced: Option<&VolumeSpec>,
+        device: &DeviceSpec,
     ) -> Self {
         let ios = m.device_ios.max(1) as f64;
-        let joules = |e: seekless_block::Energy| e.as_joules_f64();
-        let all = m.energy.total() + m.background_energy;
+        let powered = device.has_power();
+        let joules = |e: seekless_block::Energy| powered.then(|| e.as_joules_f64());
+        let all = joules(m.energy.total() + m.background_energy);
         Self {
             policy: policy.to_owned(),
             optimized_start_sector: start.filter(|_| size > 0),
@@ -283,14 +290,14 @@ impl Run {
             moved_bytes: m.engine.moved_bytes,
             response_ms: ResponseMs::new(m),
             energy_j: EnergyJoules {
-                total: joules(all),
+                total: all,
                 states: m.energy.map(joules),
                 background: joules(m.background_energy),
             },
-            j_per_op: joules(all) / m.requests.max(1) as f64,
+            j_per_op: all.map(|joules| joules / m.requests.max(1) as f64),
             state_s: m.state_time.map(seekless_block::Duration::as_secs_f64),
             operations: m.operations,
-            cost_usd: priced.zip(m.operations).map(|(spec, o)| CostUsd::new(spec, &o, m)),
+            cost_usd: device.priced().zip(m.operations).map(|(spec, o)| CostUsd::new(spec, &o, m)),
             spin_downs: m.spin_downs,
             nonsequential_share: m.nonsequential as f64 / ios,
             seek_distance_mean_sectors: m.seek_distance_sectors as f64 / ios,

@@ -33,6 +33,9 @@ pub const KEYS: [&str; 15] = [
     "write-buffer",
 ];
 
+/// The ways of replay: a simulation has one.
+const REPLAYS: [&str; 3] = ["open-loop", "queue-depth", "think"];
+
 /// A name that is near an unknown one must be at least this similar, between 0 and 1.
 const NEAR: f64 = 0.7;
 
@@ -133,6 +136,31 @@ fn unknown(key: &str) -> String {
     format!("'{key}' is not an option that can be set.{hint} The options are {}", KEYS.join(", "))
 }
 
+/// Refuses options that ask for two ways of replay. `open-loop=false` asks for none.
+pub fn one_replay<'a>(options: impl Iterator<Item = (&'a str, &'a str)>) -> Result<(), String> {
+    let asks = |(key, value): &(&str, &str)| {
+        REPLAYS.contains(key) && (*key, *value) != ("open-loop", "false")
+    };
+    let mut first = None;
+    for (key, _) in options.filter(asks) {
+        let one = *first.get_or_insert(key);
+        if one != key {
+            return Err(format!("'{one}' and '{key}' are two ways of replay: give one of them"));
+        }
+    }
+    Ok(())
+}
+
+/// The option that gives this way of replay; none for the default.
+const fn replay_option(replay: Replay) -> Option<(&'static str, &'static str)> {
+    match replay {
+        Replay::Closed { depth: 0 | 1 } => None,
+        Replay::Closed { .. } => Some(("queue-depth", "")),
+        Replay::Think { .. } => Some(("think", "")),
+        Replay::Open => Some(("open-loop", "true")),
+    }
+}
+
 /// One option of a grid, and its values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Axis {
@@ -177,8 +205,11 @@ impl Cell {
     }
 }
 
-/// Every combination of the axes' values; the last axis changes fastest.
+/// Every combination of the axes' values; the last axis changes fastest. Options and axes that ask
+/// for two ways of replay are refused.
 pub fn grid(base: &Options, axes: &[Axis]) -> Result<Vec<Cell>, String> {
+    let swept = axes.iter().flat_map(|a| a.values.iter().map(|v| (a.key.as_str(), v.as_str())));
+    one_replay(replay_option(base.rolling.replay).into_iter().chain(swept))?;
     let mut cells = vec![Cell { settings: Vec::new(), options: base.clone() }];
     for (i, axis) in axes.iter().enumerate() {
         let Axis { key, values } = axis;
@@ -234,6 +265,37 @@ mod tests {
         for key in KEYS {
             let error = base().set(key, "nonsense").unwrap_err();
             assert!(error.contains("nonsense"), "{key}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_simulation_has_one_way_of_replay() {
+        let [open, deep] = [("open-loop", "true"), ("queue-depth", "8")];
+        for (given, axes, both) in [
+            (None, &["open-loop=true,false", "queue-depth=1,8"][..], Some("open-loop queue-depth")),
+            (None, &["think=1ms,5ms", "queue-depth=2,4"], Some("think queue-depth")),
+            (Some(open), &["queue-depth=1,8"], Some("open-loop queue-depth")),
+            (Some(open), &["think=1ms"], Some("open-loop think")),
+            (Some(("think", "10ms")), &["queue-depth=1,2"], Some("think queue-depth")),
+            (Some(deep), &["open-loop=true,false"], Some("queue-depth open-loop")),
+            (Some(deep), &["think=1ms"], Some("queue-depth think")),
+            (None, &["open-loop=true,false", "cache=1MiB,2MiB"], None),
+            (None, &["queue-depth=1,8", "open-loop=false"], None),
+            (Some(open), &["open-loop=false"], None),
+            (Some(deep), &["open-loop=false"], None),
+            (Some(deep), &["queue-depth=1,2"], None),
+        ] {
+            let mut base = base();
+            if let Some((key, value)) = given {
+                base.set(key, value).unwrap();
+            }
+            let parsed: Vec<Axis> = axes.iter().map(|a| a.parse().unwrap()).collect();
+            let error = grid(&base, &parsed).err();
+            let expected = both.map(|both| {
+                let (one, other) = both.split_once(' ').unwrap();
+                format!("'{one}' and '{other}' are two ways of replay: give one of them")
+            });
+            assert_eq!(error, expected, "{given:?} {axes:?}");
         }
     }
 

@@ -3,12 +3,11 @@
 //! served.
 
 use seekless_block::{Bytes, Sectors};
-use seekless_disk::DeviceSpec;
 use seekless_learn::{Policy, PolicyName};
 use seekless_trace::{Progress, Source};
 
 use crate::error::StudyError;
-use crate::outcome::{Adaptive, Outcome, Run, Split};
+use crate::outcome::{Adaptive, Outcome, Run, Split, power_note};
 use crate::rolling::{Rolled, RollingOptions, RollingStage, roll};
 use crate::system::{Host, Learning, System, TRAIL_MIN};
 
@@ -87,9 +86,7 @@ pub fn simulate(
     let area = systems.iter().map(System::area).max().unwrap_or(Sectors(0));
     let ((replay, queue_depth), think_s) = (rolled.replay_words(), rolled.think_s());
     let Rolled { trace, split, mut notes, runs: ran, .. } = rolled;
-    if matches!(&options.host.disk, DeviceSpec::Volume(v) if v.power.is_none()) {
-        notes.push("the device's power is not known: its energy is given as zero".to_owned());
-    }
+    notes.extend(power_note(&options.host.disk));
     let has_vanilla = options.policies.iter().any(|p| p.name() == PolicyName::Vanilla);
     if options.write_buffer > 0 && has_vanilla && options.policies.len() > 1 {
         notes.push(NO_BUFFER.to_owned());
@@ -103,7 +100,7 @@ pub fn simulate(
         let area = (run.area_at.map(|at| at.0), system.area().bytes().0);
         let wall_s = run.wall.as_secs_f64();
         let adaptive = run.guard().map(|guard| Adaptive::new(&m, &guard));
-        let done = Run::new(&run.name, area, &m, wall_s, options.host.disk.priced());
+        let done = Run::new(&run.name, area, &m, wall_s, &options.host.disk);
         runs.push(Run { days: run.days(), adaptive, ..done });
         measured.push(m);
     }

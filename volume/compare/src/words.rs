@@ -32,9 +32,16 @@ pub fn percent(text: &str) -> Result<u8, String> {
     share(text).map(|share| (share * 100.0 - 1e-9).ceil() as u8)
 }
 
+/// The longest time, in days: nanoseconds of 64 bits count up to 213,503 days.
+const DAYS_MAX: u64 = 200_000;
+
 /// A time with a unit, not zero.
 pub fn duration(text: &str) -> Result<std::time::Duration, String> {
-    let bad = || format!("'{text}' is not a duration: write 90s, 15m, 1h or 1d; longer than 0");
+    let bad = || {
+        format!(
+            "'{text}' is not a duration: write 90s, 15m, 1h or 1d; longer than 0, at most {DAYS_MAX}d"
+        )
+    };
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = match text.get(digits.len()..) {
         Some("ms") => 1,
@@ -45,7 +52,8 @@ pub fn duration(text: &str) -> Result<std::time::Duration, String> {
         _ => return Err(bad()),
     };
     let millis = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(unit));
-    millis.filter(|&ms| ms > 0).map(std::time::Duration::from_millis).ok_or_else(bad)
+    let allowed = 1..=DAYS_MAX * 86_400_000;
+    millis.filter(|ms| allowed.contains(ms)).map(std::time::Duration::from_millis).ok_or_else(bad)
 }
 
 #[cfg(test)]
@@ -59,6 +67,17 @@ mod tests {
         assert_eq!(share("0"), Ok(0.0));
         for bad in ["", "%", "120%", "-1%", "nan", "half", "2"] {
             assert!(share(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_duration_fits_nanoseconds() {
+        let days = |n: u64| std::time::Duration::from_secs(n * 86_400);
+        assert_eq!(duration("5ms"), Ok(std::time::Duration::from_millis(5)));
+        assert_eq!(duration("200000d"), Ok(days(200_000)));
+        assert!(u64::try_from(days(DAYS_MAX).as_nanos()).is_ok());
+        for bad in ["0s", "200001d", "300000d", "18446744073709551615ms", "5"] {
+            assert!(duration(bad).is_err(), "{bad}");
         }
     }
 

@@ -65,7 +65,14 @@ pub enum SimError {
     },
     #[error("the disk refused an I/O")]
     Disk(#[from] DiskError),
+    #[error(
+        "the simulated time passes 146 years: check the unit of the trace's times, or give a shorter --think"
+    )]
+    TooLate,
 }
+
+/// The latest simulated time at which a request is sent, about 146 years: later ones would wrap.
+const LATEST: SimTime = SimTime(1 << 62);
 
 /// An I/O of the engine at the drive. It is two commands if it reaches across the optimized area.
 #[derive(Clone, Copy, Debug)]
@@ -300,7 +307,8 @@ impl Simulation {
         self.await_turn(request)?;
         if let Replay::Think { time } = self.config.replay {
             let first = self.measured.requests == 0;
-            self.pass_to(self.now + if first { Duration::ZERO } else { time });
+            let wait = if first { 0 } else { time.0 };
+            self.pass_to_request(SimTime(self.now.0.saturating_add(wait)));
         }
         if let Some(error) = self.refused {
             return Err(error);
@@ -313,6 +321,15 @@ impl Simulation {
         self.refused.map_or(Ok(()), Err)
     }
 
+    /// Lets time pass until a request is sent at this time.
+    fn pass_to_request(&mut self, at: SimTime) {
+        if at > LATEST {
+            self.refused = Some(SimError::TooLate);
+        } else {
+            self.pass_to(at);
+        }
+    }
+
     /// Lets time pass until this request may be sent, but for the time in which its client thinks.
     /// [`Self::offer`] begins with the same steps.
     pub(crate) fn await_turn(&mut self, request: &Request) -> Result<(), SimError> {
@@ -320,7 +337,8 @@ impl Simulation {
             (Replay::Closed { depth }, _) => self.wait_below(depth),
             (Replay::Think { .. }, _) => self.wait_below(1),
             (Replay::Open, Some((started, origin))) => {
-                self.pass_to((started + request.arrival.since(origin)).max(self.now));
+                let at = started.0.saturating_add(request.arrival.since(origin).0);
+                self.pass_to_request(SimTime(at).max(self.now));
             }
             (Replay::Open, None) => {}
         }

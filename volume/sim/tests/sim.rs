@@ -199,6 +199,21 @@ fn what_does_not_fit_is_an_error_and_never_wraps() {
     assert!(matches!(refused, Err(SimError::Request { index: 1, .. })), "{refused:?}");
 }
 
+#[test]
+fn a_time_beyond_all_clocks_is_an_error_and_never_wraps() {
+    // 2^64 nanoseconds are 213,503 days.
+    let think = Replay::Think { time: Duration::from_millis(100_000 * 86_400_000) };
+    let mut sim = Simulation::new(toy(), config(think, Scheduler::Fcfs)).unwrap();
+    sim.offer(&read(0, 0, 8)).unwrap();
+    assert_eq!(sim.offer(&read(0, 8, 8)), Err(SimError::TooLate));
+    assert_eq!(sim.offer(&read(0, 16, 8)), Err(SimError::TooLate));
+
+    let mut sim = Simulation::new(toy(), config(Replay::Open, Scheduler::Fcfs)).unwrap();
+    sim.offer(&read(0, 0, 8)).unwrap();
+    let late = Request { arrival: SimTime(u64::MAX), ..read(0, 16, 8) };
+    assert_eq!(sim.offer(&late), Err(SimError::TooLate));
+}
+
 proptest! {
     #[test]
     fn every_run_keeps_the_laws(

@@ -219,6 +219,28 @@ fn errors_name_file_and_line() {
 }
 
 #[test]
+fn numbers_that_are_too_large_are_refused() {
+    let cylinders = ("Last cylinder number = 3", "Last cylinder number = 4294967295");
+    let heads = ("Number of data surfaces = 2", "Number of data surfaces = 4294967295");
+    // Spares of each track, on 2,000 tracks.
+    let more = ("Last cylinder number = 3", "Last cylinder number = 999");
+    let scheme = ("Sparing scheme used = 9", "Sparing scheme used = 3");
+    let spares = ("Number of spares = 5", "Number of spares = 900000000000000000");
+    for changes in [&[cylinders][..], &[cylinders, heads], &[more, scheme, spares]] {
+        let mut text = MODEL.to_owned();
+        for (from, to) in changes {
+            assert!(text.contains(from), "{from}");
+            text = text.replace(from, to);
+        }
+        let imported = import_disksim("toy.model", &text, &mut |n| open(n));
+        assert!(imported.is_err(), "{changes:?}");
+    }
+    let mut tree = import_disksim("tree.model", TREE, &mut |n| open(n)).unwrap();
+    tree.geometry.tree.as_mut().unwrap().remaps[0][1] = u64::MAX;
+    assert!(Disk::new(&tree).is_err());
+}
+
+#[test]
 fn no_truncation_or_changed_byte_panics() {
     for text in [MODEL, SPECS, TREE] {
         for end in 0..text.len() {

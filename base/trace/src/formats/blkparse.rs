@@ -69,13 +69,14 @@ pub(super) const fn event_of(action: &[u8]) -> Option<Option<Event>> {
         b"Q" => Some(Some(Event::Queue)),
         b"D" => Some(Some(Event::Issue)),
         b"C" => Some(Some(Event::Complete)),
-        [b'A'..=b'Z' | b'm'] | [b'U', b'T'] => Some(None),
+        // `ZA`, `ZP`, `ZU`: what a zoned device did with a zone.
+        [b'A'..=b'Z' | b'm'] | [b'U', b'T'] | [b'Z', b'A'..=b'Z'] => Some(None),
         _ => None,
     }
 }
 
-/// Parses the text after the action: `rwbs sector + sectors [command]`, or `rwbs [command]` for an
-/// empty flush.
+/// Parses the text after the action: `rwbs sector + sectors [command]`, `rwbs [command]` for an
+/// empty flush, or `rwbs sector [error]` for the completion of a request without sectors.
 pub(super) fn request<'a>(
     mut f: Fields<'a>,
     event: Event,
@@ -95,16 +96,8 @@ pub(super) fn request_of<'a>(
 ) -> Option<ParsedLine<'a>> {
     let Some(op) = kind.op else { return Some(ParsedLine::Other) };
     let mut rest = Fields(f.rest());
-    let (start, len) = if matches!(rest.0, [] | [b'[', ..]) {
-        (0, 0)
-    } else {
-        let start = number(rest.word())?;
-        match rest.word() {
-            b"+" => (start, number(rest.word())?),
-            // A driver's own command: `bytes (hexadecimal command)`.
-            [b'(', ..] => return Some(ParsedLine::Other),
-            _ => return None,
-        }
+    let Some((start, len)) = sectors(&mut rest, event, kind.flush_before)? else {
+        return Some(ParsedLine::Other);
     };
     let op = if len == 0 && kind.flush_before { Op::Flush } else { op };
     if !cx.wants(event) {
@@ -123,4 +116,31 @@ pub(super) fn request_of<'a>(
         }
     }
     Some(ParsedLine::Request(raw))
+}
+
+/// Parses the first sector and the number of sectors; no sectors for an empty flush. With `blkparse
+/// -t`, the time since the event before follows in parentheses. Leaves the text after the sectors.
+/// `Some(None)` for a driver's own command.
+fn sectors(rest: &mut Fields<'_>, event: Event, flush: bool) -> Option<Option<(u64, u64)>> {
+    match rest.0 {
+        // A driver's own command ends: `[error]`, or `(hexadecimal command) [error]`. Every other
+        // completion names its sector.
+        [b'[' | b'(', ..] if event == Event::Complete && !flush => return Some(None),
+        [] | [b'[' | b'(', ..] => return Some(Some((0, 0))),
+        _ => {}
+    }
+    let start = number(rest.word())?;
+    let mut more = *rest;
+    match more.word() {
+        b"+" => {
+            let len = number(more.word())?;
+            *rest = more;
+            Some(Some((start, len)))
+        }
+        // A request without sectors ends: `sector [error]`, or `sector (time) [error]`.
+        [b'[' | b'(', ..] if event == Event::Complete => Some(Some((start, 0))),
+        // A driver's own command: `bytes [command]`, or `bytes (hexadecimal command) [command]`.
+        [b'[' | b'(', ..] => Some(None),
+        _ => None,
+    }
 }

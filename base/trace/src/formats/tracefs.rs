@@ -14,6 +14,9 @@ use crate::text_lines::{Fields, ParsedLine, decimal, number, number32, trim};
 pub(super) const EXPECTED: &str =
     "command-pid [cpu] flags seconds: event: major,minor rwbs sector + sectors";
 
+/// Maximum length of `[cpu]`: the digits of 64 bits, and the brackets.
+const CPU_LEN_MAX: usize = 22;
+
 /// `CPU:3 [LOST 15 EVENTS]`: the recorder was too slow. Returns the number of lost events, 1 if the
 /// line has no number.
 fn lost_events(text: &[u8]) -> Option<u64> {
@@ -79,7 +82,9 @@ fn event_request<'a>(
 /// The text before ` [cpu]`, and the text after it. Commands can contain brackets.
 fn split_cpu(line: &[u8]) -> Option<(&[u8], Fields<'_>)> {
     memchr::memchr_iter(b'[', line).find_map(|open| {
-        let close = open + memchr::memchr(b']', &line[open..])?;
+        // The number is short: a line of many brackets is not searched to its end for each.
+        let near = &line[open..line.len().min(open + CPU_LEN_MAX)];
+        let close = open + memchr::memchr(b']', near)?;
         let digits = &line[open + 1..close];
         (digits.len() >= 3 && number(digits).is_some() && open > 0 && line[open - 1] == b' ')
             .then(|| (trim(&line[..open]), Fields(&line[close + 1..])))

@@ -170,11 +170,11 @@ impl StoreReader {
             }),
         };
         let info = Info {
-            // A synthetic trace stays synthetic.
-            format: match key(KEY_FORMAT).and_then(Format::from_name) {
-                Some(Format::Synthetic) => Format::Synthetic,
-                _ => Format::Native,
-            },
+            // Invented requests and addresses stay invented.
+            format: key(KEY_FORMAT)
+                .and_then(Format::from_name)
+                .filter(|format| format.caveat().is_some())
+                .unwrap_or(Format::Native),
             has_times: says(KEY_TIMES, Col::Time),
             has_days: says(KEY_DAYS, Col::Day),
             has_processes: says(KEY_PROCESSES, Col::Stream),

@@ -99,6 +99,21 @@ fn lenient_reading_finds_the_next_record_of_a_damaged_binary_trace() {
 }
 
 #[test]
+fn a_long_line_of_brackets_costs_no_square_of_its_length() {
+    let blanks = " ".repeat(120_000);
+    let long = format!("1 1700000000.000200 read({blanks}{}", "<".repeat(120_000));
+    let sound = "1 1700000000.000100 open(\"/a\", O_RDONLY) = 3\n";
+    let strace = format!("{sound}{long}\n");
+    let tracefs = format!("git-1 {}\n", " [".repeat(120_000));
+    let start = std::time::Instant::now();
+    for (text, format) in [(strace, Format::Strace), (tracefs, Format::Tracefs)] {
+        harness::read(Some(format), text.as_bytes());
+    }
+    // Ten readings of each take milliseconds; with the square of the length it is minutes.
+    assert!(start.elapsed().as_secs() < 10, "{:?}", start.elapsed());
+}
+
+#[test]
 fn the_fuzzing_corpus_breaks_nothing() {
     let corpus = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus"));
     let mut replayed = 0;

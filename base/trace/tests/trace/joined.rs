@@ -1,6 +1,6 @@
 //! Traces joined by time: in order, with every device apart, and errors that name the place.
 
-use seekless_trace::{Format, OpenOptions, Source, TraceError};
+use seekless_trace::{Format, OpenOptions, Source, TraceError, convert};
 
 use crate::support::fixture;
 
@@ -54,6 +54,26 @@ fn in_a_mixture_of_formats_times_count_from_the_start_of_each() {
     assert_eq!(joined.len(), read(&csv).unwrap().len() + 2);
     assert_eq!((joined[0].0, joined[1].0), (0, 0));
     assert!(joined.windows(2).all(|pair| pair[0].0 <= pair[1].0), "{joined:?}");
+}
+
+#[test]
+fn a_store_of_files_counts_from_its_own_start() {
+    let text = "1 1700000000.000100 open(\"/a\", O_RDONLY) = 3
+1 1700000000.000200 read(3, \"\"..., 8192) = 8192
+1 1700000009.000300 read(3, \"\"..., 8192) = 8192
+";
+    let text = Source::from_bytes("t", text.as_bytes()).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let store = directory.path().join("t.parquet");
+    convert(&text, &OpenOptions::default(), &store, &mut |_| {}).unwrap();
+    let store = Source::from_path(&store, None);
+    let times = |sources| {
+        let all = read(&Source::joined(sources)).unwrap();
+        all.into_iter().map(|(ms, ..)| ms).collect::<Vec<_>>()
+    };
+    for sources in [vec![text.clone(), store.clone()], vec![store.clone(), store]] {
+        assert_eq!(times(sources), [0, 0, 9_000, 9_000]);
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 #[path = "../../../block/tests/beside/mod.rs"]
 mod beside;
+mod blkparse;
 mod columns;
 mod damage;
 mod files;

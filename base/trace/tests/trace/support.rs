@@ -33,8 +33,10 @@ pub(crate) fn fixture(name: &str) -> Vec<u8> {
 }
 
 /// Every fixture, and the format that must be detected.
-pub(crate) const FIXTURES: [(&str, Format); 29] = [
+pub(crate) const FIXTURES: [(&str, Format); 31] = [
     ("blkparse.txt", Format::Blkparse),
+    ("blkparse-flushes.txt", Format::Blkparse),
+    ("blkparse-t.txt", Format::Blkparse),
     ("tracefs.txt", Format::Tracefs),
     ("blk-tracer.txt", Format::Tracefs),
     ("fio2.log", Format::Fio),

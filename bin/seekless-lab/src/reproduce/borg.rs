@@ -39,6 +39,7 @@ pub(crate) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    args.out.ensure_apart_from(args.started.iter().map(PathBuf::as_path))?;
     let scale = if args.quick { QUICK } else { args.scale };
     let command = command_line();
     let results = with_bar(|p| reproduce(scale, args.seed, &args.started, &command, p))?;

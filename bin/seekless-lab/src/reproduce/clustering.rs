@@ -38,6 +38,7 @@ pub(crate) fn account() -> impl TypedValueParser<Value = Start> {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    args.out.ensure_apart_from([])?;
     let effort = Effort { runs: args.runs, seed: args.seed, start: args.account };
     let command = command_line();
     super::show(&args.out, with_bar(|p| reproduce(effort, &command, p))?, "\n")

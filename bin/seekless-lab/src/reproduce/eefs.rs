@@ -8,6 +8,7 @@ use seekless_cli::output::with_bar;
 use seekless_disk::SpinDown;
 use seekless_papers::eefs::{EefsOptions, reproduce};
 use seekless_papers::synth::Synthetic;
+use seekless_trace::Source;
 
 /// Scale of `--quick`.
 const QUICK: f64 = 0.25;
@@ -76,6 +77,8 @@ pub(crate) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    let trace = args.trace.as_ref().map(Source::new);
+    args.out.ensure_apart_from(trace.iter().map(Source::path))?;
     let options = EefsOptions {
         scale: if args.quick { QUICK } else { args.scale },
         seed: args.seed,

@@ -28,6 +28,7 @@ pub(crate) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    args.out.ensure_apart_from([])?;
     let studies = args.study.iter().map(|dir| {
         let stored = Stored::read(dir).with_context(|| {
             let dir = dir.display();

@@ -44,6 +44,7 @@ pub(crate) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    args.out.ensure_apart_from([])?;
     let scale = if args.quick { QUICK } else { args.scale };
     let (real, command) = (args.real.as_deref(), command_line());
     let results = with_bar(|p| reproduce(scale, args.seed, real, &command, head_moves, p))?;

@@ -29,6 +29,12 @@ const WRONG: &[(&str, &[&str])] = &[
     ("reproduce fast10 --study absent", &["absent", "--study"]),
     ("reproduce fast10", &["--study DIR"]),
     ("reproduce clustering --account none", &["'none'", "paper, arrival"]),
+    ("reproduce eefs --trace good --json good", &["good is named twice"]),
+    ("reproduce borg --started bad.json --report bad.json", &["bad.json is named twice"]),
+    ("reproduce fs2 --json r --report r", &["r is named twice"]),
+    ("reproduce fs2-disk --json r --report r", &["r is named twice"]),
+    ("reproduce fast10 --json r --report r", &["r is named twice"]),
+    ("reproduce clustering --json r --report r", &["r is named twice"]),
     ("synth", &["<NAME>"]),
     ("synth borg-offic", &["'borg-office'"]),
     ("synth borg-svn --scale 0", &["0.001 to 16"]),
@@ -48,12 +54,16 @@ const WRONG: &[(&str, &[&str])] = &[
     ("workload run varmail --dir dir --scale 0", &["'0'", "0.000001"]),
     ("workload run varmail --dir dir --power x", &["'x'", "rapl"]),
     ("workload run varmail --dir dir --seconds 0", &["--seconds", "expected seconds"]),
+    ("workload run ./good --dir dir --json good", &["good is named twice"]),
     ("study run absent -o out", &["absent", "No such file"]),
     ("study run good", &["--output"]),
     ("study run good -o out", &["good:1"]),
+    ("study run good -o out --json good", &["good is named twice"]),
     ("study report dir", &["dir", "holds no study"]),
+    ("study report dir --json r --report r", &["r is named twice"]),
     ("model --disk rz5", &["did you mean 'rz55'?"]),
     ("model --disk nowhere", &["'nowhere'"]),
+    ("model --disk ./good --json good", &["good is named twice"]),
     ("model --layout perfec", &["'perfec'", "perfect"]),
     ("model --layout best", &["+drift:SHARE"]),
     ("model --queue 0", &["--queue", "from 1 to 300, for example 50"]),
@@ -63,6 +73,11 @@ const WRONG: &[(&str, &[&str])] = &[
     ("cluster", &["<MOUNTPOINT>"]),
     ("cluster dir", &["--trace"]),
     ("cluster dir --trace good", &["dir", "not a mount point"]),
+    ("cluster dir --trace good --list good", &["good is named twice"]),
+    ("cluster dir --trace disksim:good --json good", &["good is named twice"]),
+    ("cluster dir --trace good --disk ./bad.json --json bad.json", &["bad.json is named twice"]),
+    ("cluster dir --trace good --list r --json r", &["r is named twice"]),
+    ("cluster dir --apply good --json good", &["good is named twice"]),
     ("tune good", &["--disk"]),
     ("tune good --disk exos-20", &["did you mean 'exos-x20'?"]),
     ("tune absent --disk exos-x20", &["absent", "No such file"]),
@@ -75,11 +90,13 @@ const WRONG: &[(&str, &[&str])] = &[
 #[test]
 fn the_most_common_wrong_inputs_are_named_with_what_to_do() {
     let place = Place::new();
-    place
-        .file("good", "0.0 0 0 8 1\n1.0 0 100 8 1\n2.0 0 200 8 0\n")
-        .file("bad.json", "{\"runs\": 7}");
+    let good = "0.0 0 0 8 1\n1.0 0 100 8 1\n2.0 0 200 8 0\n";
+    place.file("good", good).file("bad.json", "{\"runs\": 7}");
     std::fs::create_dir(place.path("dir")).unwrap();
     for (line, words) in WRONG {
         place.refuses(line, words);
     }
+    // No output took the place of an input.
+    assert_eq!(std::fs::read_to_string(place.path("good")).unwrap(), good);
+    assert_eq!(std::fs::read_to_string(place.path("bad.json")).unwrap(), "{\"runs\": 7}");
 }

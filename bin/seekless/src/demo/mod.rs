@@ -177,10 +177,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             played.push(one);
         }
     }
-    output::write(&args.report, &show::report(&played).html())?;
     if let Some(path) = &args.json {
         output::json(path, &show::documents(&played))?;
     }
+    output::write(&args.report, &show::report(&played).html())?;
     let bytes = played.iter().flat_map(Played::runs).map(|run| run.replayed.bytes_checked).sum();
     let told = format!(
         "Every byte was checked: all {} are correct. The head's path, without and with seekless: {}\nThat took {:.0} s.",

@@ -76,6 +76,28 @@ fn a_policy_and_more_ram_are_tried_together() {
 }
 
 #[test]
+fn a_device_that_is_too_small_is_left_out() {
+    // Behind the first terabyte, where the default of --or ends.
+    let far = |(at, len, reads): (u64, u64, bool)| (at + 3_000_000_000, len, reads);
+    let requests: Vec<_> = scattered(&mut Dice::new(24), 100).into_iter().map(far).collect();
+    let place = Place::with("a.trace", disksim(&requests.repeat(4)));
+    let note = "sata-ssd is left out: it is too small for the trace";
+    let cases: [(&[&str], Option<&str>, bool); 3] = [
+        (&[], None, true),
+        (&["--or", "exos-2x18"], Some("exos-2x18"), false),
+        (&["--or", "exos-2x18,sata-ssd"], Some("exos-2x18"), true),
+    ];
+    for (or, tried, left_out) in cases {
+        let advice = advice(&place, &[&["a.trace", "--disk", "exos-x20"], or].concat());
+        let all = advice["tried"].as_array().unwrap();
+        let devices = all.iter().filter(|t| t["change"] == "device").map(|t| t["device"].as_str());
+        assert_eq!(devices.collect::<Vec<_>>(), tried.map(Some).as_slice(), "{or:?}");
+        let notes = advice["notes"].as_array().unwrap();
+        assert_eq!(notes.contains(&note.into()), left_out, "{or:?}: {notes:?}");
+    }
+}
+
+#[test]
 fn what_is_asked_again_and_again_is_found_worth_it() {
     let once = scattered(&mut Dice::new(22), 1000);
     let place = Place::with("a.trace", disksim(&once.repeat(24)));

@@ -125,9 +125,32 @@ fn a_trace_of_files_says_that_its_addresses_are_ours() {
     let ran = place.run(&["convert", "t", "t.parquet"]);
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     assert!(ran.err.contains("2 requests") && ran.err.contains("one after another"), "{}", ran.err);
-    let ran = place.run(&["simulate", "t", "--disk", "wd800jb"]);
+    // Its store says so too, and a store of the store.
+    place.ok(&["convert", "t.parquet", "u.parquet"]);
+    for name in ["t", "t.parquet", "u.parquet"] {
+        let simulate = ["simulate", name, "--disk", "wd800jb"];
+        for args in [&simulate[..], &["stat", name]] {
+            let ran = place.run(args);
+            assert_eq!(ran.code, Some(0), "{}", ran.err);
+            let said = ran.err.contains("note: this is a trace of files");
+            assert!(said || ran.out.contains("this is a trace of files"), "{args:?}: {}", ran.err);
+        }
+    }
+}
+
+#[test]
+fn a_store_of_cache_objects_says_that_they_are_no_addresses() {
+    // The same time, object, size and next use as in oracleGeneral: 24 bytes an access.
+    let access = |time: u32, object: u64| {
+        let size = 4096u32.to_le_bytes();
+        [&time.to_le_bytes()[..], &object.to_le_bytes(), &size, &(-1i64).to_le_bytes()].concat()
+    };
+    let bytes: Vec<u8> = (0..20).flat_map(|i| access(i, u64::from(i % 7))).collect();
+    let place = Place::with("t.oracleGeneral", bytes);
+    place.ok(&["convert", "oraclegeneral:t.oracleGeneral", "t.parquet"]);
+    let ran = place.run(&["simulate", "t.parquet", "--disk", "wd800jb"]);
     assert_eq!(ran.code, Some(0), "{}", ran.err);
-    assert!(ran.err.contains("note: this is a trace of files"), "{}", ran.err);
+    assert!(ran.err.contains("note: this is a trace of cache objects"), "{}", ran.err);
 }
 
 #[test]

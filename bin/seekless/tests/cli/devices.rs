@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::support::{Place, disksim, number, run_of};
+use crate::support::{Place, TOY, disksim, number, run_of};
 
 /// Half a GiB at 25 cents a GiB and month; 40 cents a million reads.
 const VOLUME: &str = r#"
@@ -56,9 +56,58 @@ fn operations_are_counted_and_billed() {
     assert!((total - 0.4e-6 - holding).abs() < 1e-15, "{cost}");
     assert!((number(&cost["per_million_requests"]) / (total * 1e4) - 1.0).abs() < 1e-9, "{cost}");
     assert!(json["notes"].to_string().contains("power is not known"), "{json}");
+    assert!(run["energy_j"].as_object().unwrap().values().all(Value::is_null), "{run}");
+    assert_eq!(run["j_per_op"], Value::Null);
     // The same reads all over: one operation each.
     let scattered: Vec<_> = (0..100).map(|i| (i * 7_919 % 100 * 1_000, 8, true)).collect();
     assert_eq!(run_of(&simulate(&scattered), "vanilla")["operations"]["reads"], 100);
+}
+
+/// Zero watts in a disk's description are not known, whether it is from the catalogue or a file.
+#[test]
+fn a_disk_of_unknown_power_has_no_energy_and_saves_none() {
+    let once: Vec<_> = (0..500).map(|i| (i * 7_919 % 500 * 128, 8, true)).collect();
+    let place = Place::with("trace", disksim(&once.repeat(12)));
+    let probed = TOY.replace("seek_w = 10.0", "seek_w = 0.0");
+    let probed = probed.replace("rotation_transfer_w = 5.0", "rotation_transfer_w = 0.0");
+    place.file("toy.toml", TOY).file("probed.toml", probed.replace("idle_w = 3.0", "idle_w = 0.0"));
+    for (disk, known) in [("rz55", false), ("./probed.toml", false), ("./toy.toml", true)] {
+        let args = ["trace", "--disk", disk, "--policy", "vanilla"];
+        let json = place.json(&args);
+        for run in json["runs"].as_array().unwrap() {
+            let joules = run["energy_j"].as_object().unwrap().values().chain([&run["j_per_op"]]);
+            joules.for_each(|j| assert_eq!(j.is_f64(), known, "{disk}: {run}"));
+        }
+        let note = "is not known, so its energy is unknown";
+        assert_eq!(json["notes"].to_string().contains(note), !known, "{disk}");
+        let told = place.ok(&[&["simulate"], &args[..]].concat());
+        assert_eq!(told.contains("Energy, modelled"), known, "{told}");
+        let columns = ["--sweep", "cache=0,1MiB", "--csv", "sweep.csv"];
+        place.ok(&[&["simulate"], &args[..], &columns].concat());
+        let csv = std::fs::read_to_string(place.path("sweep.csv")).unwrap();
+        assert!(csv.contains(",energy_j_total,"), "{csv}");
+    }
+    for (disk, other, known) in [
+        ("rz55", "./probed.toml", [false, false]),
+        ("rz55", "./toy.toml", [false, false]),
+        ("./toy.toml", "rz55", [true, false]),
+    ] {
+        let args = ["advise", "trace", "--disk", disk, "--or", other, "--cache", "256KiB"];
+        let advice = place.told(&args);
+        for tried in advice["tried"].as_array().unwrap() {
+            let known = known[usize::from(tried["change"] == "device")];
+            assert_eq!(tried["saves_energy"].is_object(), known, "{tried}");
+            assert_eq!(tried["held_out_saves_energy"].is_f64(), known, "{tried}");
+        }
+        let now = &advice["tried"][0];
+        assert_eq!(now["total"]["joules"].is_f64(), known[0], "{now}");
+        assert_eq!(now["laps"][0]["joules"].is_f64(), known[0], "{now}");
+        assert!(known[0] || !advice["sentences"].to_string().contains("joules"), "{advice}");
+        let year = &advice["a_year"];
+        assert!(known[0] || year.is_null() || year["joules"].is_null(), "{year}");
+        let notes = advice["notes"].to_string();
+        assert!(notes.contains("the power of rz55 is not known"), "{notes}");
+    }
 }
 
 /// The price of a volume that bills no operations does not depend on the time of a closed loop.

@@ -1,6 +1,8 @@
 //! What is made beside results: figures as files, man pages, completions; and what the exit status
 //! says.
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use crate::support::{Place, mixed, words};
 
 #[test]
@@ -45,6 +47,35 @@ fn every_figure_of_a_report_is_written_as_svg_csv_and_png() {
 
     place.file("file", "");
     place.refuses("simulate disksim:trace --disk wd800jb --figures file/x", &["file/x"]);
+}
+
+#[test]
+fn a_picture_that_cannot_be_written_costs_no_numbers() {
+    let place = Place::with("trace", mixed());
+    let line = "simulate disksim:trace --disk wd800jb --policy vanilla --json numbers.json";
+    // A folder is where the first figure belongs; a device without space is the picture.
+    std::fs::create_dir_all(place.path("out/01-where-the-disk-s-time-goes.svg")).unwrap();
+    for picture in ["--figures out", "--picture /dev/full"] {
+        let ran = place.run(&[words(line), words(picture)].concat());
+        assert_eq!(ran.code, Some(2), "{picture}: {}", ran.err);
+        assert!(ran.err.contains("cannot write"), "{picture}: {}", ran.err);
+        assert_eq!(place.read("numbers.json")["runs"][0]["policy"], "vanilla", "{picture}");
+        std::fs::remove_file(place.path("numbers.json")).unwrap();
+    }
+}
+
+#[test]
+fn a_folder_that_takes_no_figures_is_refused_before_the_work() {
+    let place = Place::new();
+    let closed = place.path("closed");
+    std::fs::create_dir(&closed).unwrap();
+    std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0o555)).unwrap();
+    if rustix::fs::access(&closed, rustix::fs::Access::WRITE_OK).is_ok() {
+        eprintln!("SKIPPED: root may write into every folder");
+        return;
+    }
+    place.refuses("stat none --figures closed/plots", &["cannot write into closed"]);
+    place.refuses("stat none --figures closed", &["cannot write into closed"]);
 }
 
 #[test]

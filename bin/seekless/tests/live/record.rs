@@ -451,6 +451,29 @@ fn a_disk_is_not_taken_for_its_trace() {
     host::refused(seekless().args(counts).current_dir(dir.path()), &["it is a disk"]);
 }
 
+#[test]
+fn a_disk_is_no_file_for_a_trace() {
+    need!("a disk as the output", recording());
+    let (dir, disk) = folder();
+    fs::write(dir.path().join("in"), "0.0 0 8 8 1\n20.0 0 16 8 1\n").unwrap();
+    std::os::unix::fs::symlink(disk.device(), dir.path().join("link")).unwrap();
+    let device = File::options().read(true).write(true).open(disk.device()).unwrap();
+    device.write_all_at(&[0x5A; 4096], 0).unwrap();
+    for output in [disk.device(), "link"] {
+        let fio = format!("fio:{output}");
+        for args in [
+            ["convert", "disksim:in", output].as_slice(),
+            &["convert", "disksim:in", "-o", fio.as_str(), "--force"],
+            &["record", disk.device(), "-o", output, "--force"],
+        ] {
+            host::refused(seekless().args(args).current_dir(dir.path()), &["it is a disk"]);
+        }
+    }
+    let mut page = [0; 4096];
+    device.read_exact_at(&mut page, 0).unwrap();
+    assert_eq!(page, [0x5A; 4096]);
+}
+
 /// A device is recorded, then advised on, and nothing stays behind.
 #[test]
 fn advice_on_a_device_records_it_first() {

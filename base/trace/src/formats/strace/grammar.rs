@@ -160,8 +160,13 @@ fn string_end(text: &[u8], at: usize) -> Option<usize> {
 
 /// Whether the `<` at `i` begins the path that `-y` adds to the descriptor before it.
 fn opens_path(text: &[u8], from: usize, i: usize) -> bool {
-    let before = trim(&text[from..i]);
-    before == b"AT_FDCWD"
+    // From the end: a line of blanks and `<` would be read from its start at every `<`.
+    let blanks = |part: &[u8]| part.iter().rev().take_while(|b| is_space(**b)).count();
+    let before = &text[from..i];
+    let before = &before[..before.len() - blanks(before)];
+    let names_folder =
+        before.strip_suffix(b"AT_FDCWD").is_some_and(|rest| blanks(rest) == rest.len());
+    names_folder
         || (before.last().is_some_and(u8::is_ascii_digit) && text.get(i + 1) != Some(&b'<'))
 }
 
