@@ -25,7 +25,7 @@ pub struct Command {
     pub extent: Extent,
     /// The stream that sent the command.
     pub stream: StreamId,
-    /// A background command starts only if no foreground command waits, unless it is `in_turn`.
+    /// A background command starts if no foreground command waits, or after 10 s, or `in_turn`.
     pub background: bool,
     /// A background command that takes its turn among foreground commands.
     pub in_turn: bool,

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use seekless_block::{Extent, Flags, Lba, Sectors, SimTime, StreamId};
+use seekless_block::{Duration, Extent, Flags, Lba, Sectors, SimTime, StreamId};
 
 use crate::anticipation::{Advice, Anticipation};
 use crate::disk::{Disk, Target};
@@ -23,6 +23,10 @@ pub(crate) struct Entry {
 /// The longest command that merging makes: Linux's default (`max_sectors_kb`) for a SATA drive.
 const MERGED_MOST: Sectors = Sectors(512 * 1024 / 512);
 
+/// A background command waits for foreground commands at most this long: `prio_aging_expire` of
+/// Linux's mq-deadline, 10 s. A disk that is always busy would never serve it.
+const AGES: Duration = Duration(10_000_000_000);
+
 /// Commands in order of arrival for FCFS; for the other policies in any order, with the policy's
 /// search keys.
 #[derive(Clone, Debug, Default)]
@@ -35,6 +39,12 @@ struct Class {
 impl Class {
     fn len(&self) -> usize {
         self.fifo.len() + self.bag.len()
+    }
+
+    /// When the command that has waited longest came.
+    fn oldest(&self) -> Option<SimTime> {
+        let fifo = self.fifo.front().map(|entry| entry.submitted);
+        fifo.or_else(|| self.waiting.iter().map(|waiting| waiting.submitted).min())
     }
 
     /// Index of the stream's command with the shortest seek, if its seek is not longer than that of
@@ -114,10 +124,11 @@ impl Queue {
         }
     }
 
-    /// The command to serve next at `at`. A background command is returned only if no foreground
-    /// command waits. The queue waits for a better command only if `may_wait`.
+    /// The command to serve next at `at`. A background command is returned if no foreground command
+    /// waits, or if a background command has waited for [`AGES`]. The queue waits for a better command only if `may_wait`.
     pub(crate) fn pop(&mut self, disk: &Disk, at: SimTime, may_wait: bool) -> Next {
-        let foreground = self.foreground.len() > 0;
+        let aged = self.background.oldest().is_some_and(|came| at.since(came) >= AGES);
+        let foreground = self.foreground.len() > 0 && !aged;
         let class = if foreground { &mut self.foreground } else { &mut self.background };
         let entry = match self.scheduler {
             Scheduler::Fcfs => match class.fifo.pop_front() {

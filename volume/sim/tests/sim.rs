@@ -6,7 +6,7 @@ use rand::{Rng as _, SeedableRng as _};
 use seekless_block::{Bytes, Dice, Duration, Extent, Lba, Op, Request, Sectors, SimTime};
 use seekless_disk::clustering::{Access, Arm};
 use seekless_disk::{Device, DeviceSpec, Disk, DiskSpec, Scheduler, SpinDown, catalogue};
-use seekless_engine::{Class, Config, Target};
+use seekless_engine::{Class, Config, Mode, Target};
 use seekless_learn::{Copy, Plan};
 use seekless_sim::{Guarded, Kind, Measured, Replay, SimConfig, SimError, Simulation};
 
@@ -467,4 +467,25 @@ fn the_analysis_of_clustered_data_is_what_the_simulation_finds() {
         assert!((seek / light.seek_ms - 1.0).abs() < 0.01, "{name}: {seek} ms, {light:?}");
         assert!((used / light.utilization - 1.0).abs() < 0.01, "{name}: {used}, {light:?}");
     }
+}
+
+/// Clients keep the disk busy at every moment, and the write buffer is full. A write of a page that
+/// is dirty there waits until this page is home: a disk that first serves all other requests would
+/// never take it home.
+#[test]
+fn no_write_waits_for_a_moment_without_clients() {
+    let (disk, mut sim) = adaptive(Sectors(8192), Replay::Closed { depth: 32 });
+    sim.engine.adaptive = false;
+    sim.engine.write_buffer_percent = 100;
+    sim.engine.mode = Mode::WriteBack;
+    let mut sim = Simulation::new(disk, sim).unwrap();
+    let mut dice = Dice::new(5);
+    for _ in 0..20_000 {
+        let op = if dice.below(5) == 0 { Op::Write } else { Op::Read };
+        let extent = Extent::new(dice.below(10_000) * 8, 16);
+        sim.offer(&Request::new(SimTime(0), op, extent)).unwrap();
+    }
+    let m = sim.finish().unwrap();
+    assert!(m.engine.absorbed > 1000, "{:?}", m.engine);
+    assert!(m.response.max_ms() < 5000.0, "{} ms", m.response.max_ms());
 }

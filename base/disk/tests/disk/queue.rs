@@ -250,6 +250,33 @@ fn background_waits_for_every_foreground_command() {
     assert_eq!(tags.len(), 4);
 }
 
+/// A foreground command waits at every moment, for a minute.
+#[test]
+fn background_does_not_wait_for_ever() {
+    for scheduler in [Scheduler::Fcfs, Scheduler::Sptf] {
+        let mut drive = Drive::new(toy(), scheduler);
+        let command = |tag, start, background| Command {
+            background,
+            ..Command::new(tag, Op::Read, Extent::new(start, 1))
+        };
+        for tag in [0, 1] {
+            drive.submit(SimTime(0), command(tag, 0, false)).unwrap();
+        }
+        drive.submit(SimTime(0), command(2, 30, true)).unwrap();
+        let (mut now, mut tag, mut served) = (SimTime(0), 3, None);
+        while now < SimTime(60_000_000_000) {
+            now = drive.next_event().unwrap();
+            for done in std::iter::from_fn(|| drive.poll(now)).collect::<Vec<_>>() {
+                served = served.or((done.tag == 2).then_some(done.started));
+                drive.submit(now, command(tag, tag % 60, false)).unwrap();
+                tag += 1;
+            }
+        }
+        let at = served.unwrap().since(SimTime(0)).as_secs_f64();
+        assert!((10.0..10.2).contains(&at), "{scheduler:?}: {at} s");
+    }
+}
+
 #[test]
 fn completions_report_distance_and_sequence() {
     let mut drive = Drive::new(toy(), Scheduler::Fcfs);

@@ -426,7 +426,7 @@ impl Engine {
         extent: Extent,
         memory: Option<Memory>,
     ) {
-        self.submit_marked(Class::Background, None, target, op, extent, memory);
+        self.submit_marked(self.class_of_jobs(), None, target, op, extent, memory);
     }
 
     pub(crate) fn submit_marked(
@@ -460,6 +460,12 @@ impl Engine {
         }
         let (flags, stream) = (Flags::NONE, StreamId(0));
         self.send(Io { id, target, op, extent, flags, class, stream, memory });
+    }
+
+    /// The class of a job's I/Os. On a disk that is always busy, one that may wait would never end,
+    /// and so would the requests that wait for the job.
+    pub(crate) fn class_of_jobs(&self) -> Class {
+        if self.is_hurried() { Class::InTurn } else { Class::Background }
     }
 
     /// The class of records and flushes that no client waits for. A trail waits for them.

@@ -9,7 +9,7 @@ use crate::core::page_map::{CopyState, HomePage, Slot, UNSUMMED, pages};
 use crate::core::write_order::{Mark, Since};
 use crate::write_buffer::durability::Waiter;
 use crate::write_buffer::ring::Segment;
-use crate::{Class, Engine, Fault, MemoryMove, Output, Target, Trouble};
+use crate::{Engine, Fault, MemoryMove, Output, Target, Trouble};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DestagePhase {
@@ -353,7 +353,7 @@ impl Engine {
             let mark = self.writes.begin(home);
             self.background.locked.push((first.0, run as u64));
             let destage = Some((first.0, mark));
-            let (class, memory) = (Class::Background, Some(stage(at)));
+            let (class, memory) = (self.class_of_jobs(), Some(stage(at)));
             self.submit_marked(class, destage, Target::Home, Op::Write, home, memory);
             job.next += run;
             job.written += run as u64;
