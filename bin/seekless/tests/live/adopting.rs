@@ -4,23 +4,23 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::host::{self, Loop, Mount, run, seekless};
 use crate::need;
 
-const MIB: u64 = 1 << 20;
+pub(crate) const MIB: u64 = 1 << 20;
 
 /// A system in a folder, a disk image with an ext4, and a place for its area.
-struct System {
-    dir: tempfile::TempDir,
-    name: String,
+pub(crate) struct System {
+    pub(crate) dir: tempfile::TempDir,
+    pub(crate) name: String,
 }
 
 impl System {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let system = Self { dir, name: format!("test_{name}_{}", std::process::id()) };
         for folder in ["root/etc/systemd/system", "mnt", "bin"] {
@@ -38,7 +38,7 @@ impl System {
         system
     }
 
-    fn with_ext4(self) -> Self {
+    pub(crate) fn with_ext4(self) -> Self {
         run([
             "mkfs.ext4".as_ref(),
             "-q".as_ref(),
@@ -49,7 +49,7 @@ impl System {
     }
 
     /// Lets a script be its systemd.
-    fn booted(self) -> Self {
+    pub(crate) fn booted(self) -> Self {
         fs::create_dir_all(self.path("root/run/systemd/system")).unwrap();
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/live/systemctl.sh");
         fs::copy(script, self.path("bin/systemctl")).unwrap();
@@ -58,11 +58,11 @@ impl System {
         self
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
-    fn command(&self, args: &[&str]) -> Command {
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = seekless();
         let path = std::env::var("PATH").unwrap();
         command.args(args).args(["--root", "root"]).current_dir(self.dir.path());
@@ -71,12 +71,12 @@ impl System {
         command
     }
 
-    fn adopt(&self, rest: &[&str]) -> Command {
+    pub(crate) fn adopt(&self, rest: &[&str]) -> Command {
         self.command(&[&["adopt", "disk.img", "--name", &self.name], rest].concat())
     }
 
     /// Every file, folder and link of the system, and the image, with their bytes.
-    fn all(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+    pub(crate) fn all(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let mut found = BTreeMap::new();
         let mut folders = vec![self.path("root")];
         while let Some(folder) = folders.pop() {
@@ -108,7 +108,7 @@ impl Drop for System {
     }
 }
 
-fn same(before: &BTreeMap<PathBuf, Vec<u8>>, after: &BTreeMap<PathBuf, Vec<u8>>, when: &str) {
+pub(crate) fn same(before: &BTreeMap<PathBuf, Vec<u8>>, after: &BTreeMap<PathBuf, Vec<u8>>, when: &str) {
     let differ = |path: &&PathBuf| before.get(*path) != after.get(*path);
     let changed: Vec<_> = before.keys().chain(after.keys()).filter(differ).collect();
     assert!(changed.is_empty(), "{when}: {changed:?}");
@@ -335,106 +335,6 @@ fn an_area_in_memory_is_refused() {
     assert!(said.contains("a file on a disk"), "{said}");
 }
 
-/// A link to a device, as udev makes it.
-struct ById(PathBuf);
-
-impl ById {
-    fn new(device: &str, test: &str) -> Self {
-        fs::create_dir_all("/dev/disk/by-id").unwrap();
-        // No other name of the device comes first.
-        let link = format!("/dev/disk/by-id/0-seekless-{test}-{}", std::process::id());
-        std::os::unix::fs::symlink(device, &link).unwrap();
-        Self(link.into())
-    }
-}
-
-impl Drop for ById {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
-    }
-}
-
-/// Disks may change places at the next start of the machine.
-#[test]
-fn an_area_on_a_device_is_adopted_by_a_name_that_stays() {
-    let missing = host::root().or_else(|| host::programs(&["losetup", "blockdev"]));
-    need!("an area on a device", missing.or_else(|| host::loop_mounts("ext4")));
-    let system = System::new("by_id");
-    let blank = system.path("blank");
-    File::create_new(&blank).unwrap().set_len(16 * MIB).unwrap();
-    let device = Loop::attach(&blank, &[]);
-    let link = ById::new(device.device(), "by-id");
-    let stays = link.0.display().to_string();
-    for named in [device.device(), stays.as_str()] {
-        let said = host::succeeds(&mut system.adopt(&["--area", named, "--dry-run"]));
-        assert!(said.contains(&format!("area    {stays}, a blank device")), "{named}: {said}");
-        assert!(said.contains(&format!("AREA={stays}")), "{named}: {said}");
-    }
-}
-
-/// A kernel's name, such as /dev/vdb, may be another disk's at the next start of the machine.
-#[test]
-fn a_device_without_a_name_that_stays_is_refused() {
-    let missing = host::root().or_else(|| host::programs(&["losetup", "blockdev"]));
-    need!("a device without a lasting name", missing.or_else(|| host::loop_mounts("ext4")));
-    let system = System::new("no_name");
-    fs::write(system.path("root/etc/fstab"), "# none").unwrap();
-    let disk = system.path("disk");
-    File::create_new(&disk).unwrap().set_len(64 * MIB).unwrap();
-    let device = Loop::attach(&disk, &[]);
-    let before = system.all();
-    let words = [device.device(), "no name that stays", "serial number", "partition"];
-    let adopt = ["adopt", device.device(), "--name", &system.name, "--area", "area"];
-    host::refused(&mut system.command(&adopt), &words);
-    host::refused(&mut system.adopt(&["--area", device.device()]), &words);
-    same(&before, &system.all(), "refused");
-    let link = ById::new(device.device(), "no-name");
-    let said = host::succeeds(system.command(&adopt).arg("--dry-run"));
-    assert!(said.contains(&format!("BACKING={}", link.0.display())), "{said}");
-}
-
-#[test]
-fn a_disk_is_released_when_the_device_of_its_area_is_gone() {
-    let missing = host::root().or_else(|| host::programs(&["losetup", "blockdev"]));
-    need!("an area on a device", missing.or_else(|| host::loop_mounts("ext4")));
-    let system = System::new("area_gone");
-    let before = system.all();
-    let blank = system.path("blank");
-    File::create_new(&blank).unwrap().set_len(16 * MIB).unwrap();
-    let device = Loop::attach(&blank, &[]);
-    let link = ById::new(device.device(), "area-gone");
-    host::succeeds(&mut system.adopt(&["--area", device.device()]));
-    drop(link);
-    device.detach();
-    host::succeeds(&mut system.command(&["release", &system.name]));
-    same(&before, &system.all(), "released without its area");
-}
-
-/// A power cut came when the first MiB of the device was blank, and the last MiB was not.
-#[test]
-fn a_release_that_ended_while_the_area_was_blanked_is_repeated() {
-    let missing = host::root().or_else(|| host::programs(&["losetup", "blockdev"]));
-    need!("an area on a device", missing.or_else(|| host::loop_mounts("ext4")));
-    let system = System::new("half_blank");
-    let before = system.all();
-    let blank = system.path("blank");
-    File::create_new(&blank).unwrap().set_len(16 * MIB).unwrap();
-    let device = Loop::attach(&blank, &[]);
-    let link = ById::new(device.device(), "half-blank");
-    host::succeeds(&mut system.adopt(&["--area", device.device()]));
-    let area = File::options().write(true).open(device.device()).unwrap();
-    area.write_all_at(&vec![0; MIB as usize], 0).unwrap();
-    area.sync_all().unwrap();
-    drop(area);
-    let mark = system.path(&format!("root/etc/seekless/{}.area-goes", system.name));
-    fs::write(&mark, "").unwrap();
-    host::succeeds(&mut system.command(&["release", &system.name]));
-    same(&before, &system.all(), "released");
-    drop(link);
-    device.detach();
-    assert!(fs::read(&blank).unwrap()[15 * MIB as usize..].iter().all(|b| *b == 0), "the end");
-}
-
 /// A mount of the loop device would write beside the server.
 #[test]
 fn an_image_under_a_loop_device_is_refused_by_each_of_its_names() {
@@ -457,7 +357,7 @@ fn an_image_under_a_loop_device_is_refused_by_each_of_its_names() {
 
 fn missing() -> Option<String> {
     let host = host::fuse().or_else(host::root).or_else(|| host::loop_mounts("ext4"));
-    host.or_else(|| host::programs(&["losetup", "mkfs.ext4", "e2fsck", "umount", "setsid"]))
+    host.or_else(|| host::programs(&["losetup", "mkfs.ext4", "e2fsck", "umount", "setsid", "flock"]))
 }
 
 #[test]
@@ -496,7 +396,9 @@ fn an_adopted_disk_is_served_and_a_released_one_is_as_it_was() {
     assert!(said.contains("is mounted at") && said.contains(&user), "{said}");
     assert_eq!(fs::read(mnt.join("file")).unwrap(), b"through seekless", "it is still served");
     drop(open);
-    host::succeeds(&mut system.command(&["release", "disk.img"]));
+    let disk = system.path("disk.img");
+    host::succeeds(system.command(&["release", "disk.img"]).env("PROBE", disk));
+    assert!(!system.path("state/free").exists(), "a server could have the disk meanwhile");
     let mut after = system.all();
     let image = after.insert("image".into(), before[Path::new("image")].clone());
     assert_ne!(image.as_ref(), before.get(Path::new("image")));
@@ -507,12 +409,14 @@ fn an_adopted_disk_is_served_and_a_released_one_is_as_it_was() {
     assert_eq!(fs::read(mnt.join("file")).unwrap(), b"through seekless");
     mount.unmount();
 
-    // The mount stops before the device, and the device before the server.
+    // The mount stops before the device, and the device before the server. Then those that a program
+    // has started again meanwhile stop.
     let calls = fs::read_to_string(system.path("state/calls")).unwrap();
-    let stops: Vec<&str> = calls.lines().filter(|l| l.starts_with("stop")).collect();
-    let last: Vec<_> = stops[stops.len() - 3..].iter().map(|s| s.split(['@']).next()).collect();
-    assert!(last[0].is_some_and(|s| s.ends_with("mnt.mount")), "{stops:?}");
-    assert_eq!(last[1..], [Some("stop seekless-loop"), Some("stop seekless-file")]);
+    let calls: Vec<_> = calls.lines().map(|l| l.split('@').next().unwrap()).collect();
+    let from = calls.iter().rposition(|l| l.ends_with("mnt.mount")).unwrap();
+    let servers = ["stop seekless-loop", "stop seekless-file"];
+    assert!(calls[from].starts_with("stop"), "{calls:?}");
+    assert_eq!(calls[from + 1..], [&servers[..], &["daemon-reload"], &servers].concat());
 }
 
 #[test]

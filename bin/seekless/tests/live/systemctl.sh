@@ -64,7 +64,8 @@ stop() {
 }
 
 case $1 in
-daemon-reload) ;;
+# A server that is started now could have the disk.
+daemon-reload) if [ -n "${PROBE:-}" ] && flock -n "$PROBE" true; then touch "$STATE/free"; fi ;;
 start) start "$2" ;;
 stop) stop "$2" ;;
 *) exit 2 ;;

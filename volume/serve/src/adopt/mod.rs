@@ -7,6 +7,7 @@
 mod alone;
 mod fstab;
 mod record;
+mod undo;
 mod units;
 
 use std::fmt::Write as _;
@@ -14,18 +15,19 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-use seekless_block::{Bytes, PAGE_BYTES, SECTOR_BYTES};
+use seekless_block::{Bytes, SECTOR_BYTES};
 use seekless_host::mounts::mounts;
 use seekless_host::{HostError, Opened, cannot_at, is_in_memory, quoted, signature};
 
 use crate::area::{self, AreaPlacement, MakeOptions, Share};
-use crate::backend::{guard, identity};
+use crate::backend::identity;
 use crate::builder::usual_trail;
-use crate::control::{AdministerError, Administered, state_of};
+use crate::control::{AdministerError, state_of};
 use crate::error::ServeError;
 use crate::ublk;
 use alone::Alone;
 use record::Record;
+use undo::undo;
 use units::Systemd;
 
 /// Share of the write buffer in percent: small, because adopted volumes start in write-through.
@@ -47,6 +49,8 @@ pub enum AdoptError {
         "{cause}. The steps before it could not be undone: {undoing}. `seekless release {name}` tries again"
     )]
     NotUndone { cause: Box<AdoptError>, undoing: Box<AdoptError>, name: String },
+    #[error("{cause}. Undone, but for this: {notes}")]
+    Undone { cause: Box<AdoptError>, notes: String },
 }
 
 impl From<HostError> for AdoptError {
@@ -304,7 +308,10 @@ impl Adoption {
         match self.steps() {
             Ok(remaining) => Ok(remaining),
             Err(cause) => match undo(&self.record, &self.systemd) {
-                Ok(_) => Err(cause),
+                Ok(notes) if notes.is_empty() => Err(cause),
+                Ok(notes) => {
+                    Err(AdoptError::Undone { cause: Box::new(cause), notes: notes.join("; ") })
+                }
                 Err(undoing) => Err(AdoptError::NotUndone {
                     cause: Box::new(cause),
                     undoing: Box::new(undoing),
@@ -389,86 +396,6 @@ pub fn release(what: &Path, root: &Path) -> Result<Released, AdoptError> {
     let record = Record::named(root, what)?;
     let notes = undo(&record, &systemd)?;
     Ok(Released { disk: record.backing, notes })
-}
-
-/// Undoes all of an adoption that was done. Nothing is removed before all data is at home. Returns
-/// notes for the user.
-fn undo(record: &Record, systemd: &Systemd) -> Result<Vec<String>, AdoptError> {
-    let root = &systemd.root;
-    let mut notes = Vec::new();
-    if systemd.runs {
-        systemd.stop(record)?;
-    }
-    if record.is_area_made(root) {
-        bring_home(record, record.does_area_go(root))?;
-    }
-    // The unit counts before a line with its directory. So if the line comes first, one of both mounts
-    // the disk, whenever a power cut ends this. With two directories, both would want the disk. Without
-    // its area, the unit cannot mount, and a line may keep the machine from starting.
-    if record.is_line_of_mount() && record.area.exists() {
-        fstab::restore(root, &record.name)?;
-    }
-    record.remove_units(root)?;
-    // systemd leaves it when the server stops; it goes with the next start of the machine anyway.
-    let run = systemd.at(&units::run_of(&record.name));
-    // A restart that failed has left the file.
-    let _ = std::fs::remove_file(run.join("mounts"));
-    let _ = std::fs::remove_dir(run);
-    if let Some(line) = &record.fstab {
-        fstab::restore(root, &record.name)?;
-        if !fstab::has_line(root, line)? {
-            notes.push(format!(
-                "the line '{line}' is not in /etc/fstab: somebody has changed or removed the line that adoption switched off"
-            ));
-        }
-    }
-    if record.is_area_made(root) {
-        if record.area_is_device {
-            record.area_goes(root)?;
-        }
-        record.remove_area()?;
-    } else if record.has_area().unwrap_or(false) {
-        notes.push(format!(
-            "{} stays: it may be the area of this adoption, which was interrupted; if nothing else uses it, remove it",
-            record.area.display()
-        ));
-    }
-    if systemd.runs {
-        systemd.reload()?;
-    }
-    record.end(root)?;
-    Ok(notes)
-}
-
-/// Writes all data home, and ends a server that is left. If `area_goes`, an earlier release has done
-/// so, and may have removed the area in part.
-fn bring_home(record: &Record, area_goes: bool) -> Result<(), AdoptError> {
-    let Record { backing, area, .. } = record;
-    if !area_goes && record.has_area()? {
-        let volume = Administered::reach(backing, Some(area), false)?;
-        return match volume.detach(false, &mut |_| {}) {
-            Ok(_) => Ok(()),
-            Err(AdministerError::InUse { by, .. }) => {
-                Err(refused(backing, format!("in use, and nothing was removed: {by}")))
-            }
-            Err(e) => Err(e.into()),
-        };
-    }
-    // Without the area, home is complete unless its guard says otherwise.
-    let opened = Opened::path(backing, true)?;
-    ublk::ensure_no_device_waits(backing)?;
-    let mut first = vec![0; PAGE_BYTES as usize];
-    let read = rustix::io::pread(&opened.fd, &mut first, 0)
-        .map_err(|e| file(backing, "read its first page")(e.into()))?;
-    let page = first.as_slice().try_into().ok().filter(|_| read == first.len());
-    if page.and_then(guard::of_page).is_some() {
-        let why = format!(
-            "its newest data are in {}, which is gone; nothing was changed",
-            area.display()
-        );
-        return Err(refused(backing, why));
-    }
-    Ok(())
 }
 
 /// The disk in words: path, size, model, kind and contents.

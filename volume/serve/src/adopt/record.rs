@@ -160,10 +160,42 @@ impl Record {
         self.mark(root, MADE).exists()
     }
 
-    /// Notes that the area is not needed any more. The units must be gone: a server could write to the
-    /// area again.
-    pub(super) fn area_goes(&self, root: &Path) -> Result<(), AdoptError> {
-        if self.does_area_go(root) { Ok(()) } else { write_new(&self.mark(root, GOES), "") }
+    /// Notes that the area is not needed any more, and its id. The units must be gone: a server could
+    /// write to the area again.
+    fn area_goes(&self, root: &Path) -> Result<(), AdoptError> {
+        if self.does_area_go(root) {
+            return Ok(());
+        }
+        let id = if self.area.exists() {
+            area::id(&Opened::path(&self.area, true)?, &self.area)?
+        } else {
+            None
+        };
+        write_new(&self.mark(root, GOES), &id.map_or_else(String::new, |id| id.to_string()))
+    }
+
+    /// Makes the device of the area blank again, and notes that before. An earlier release may have
+    /// begun or done it, so the device may be used by others now: only this area is removed. Returns
+    /// what else is on the device, in words.
+    pub(super) fn end_area_on_device(&self, root: &Path) -> Result<Option<String>, AdoptError> {
+        let again = self.does_area_go(root);
+        self.area_goes(root)?;
+        if !self.area.exists() {
+            return Ok(None);
+        }
+        let opened = match Opened::path(&self.area, false) {
+            Err(HostError::Locked { by, .. } | HostError::InUse { by, .. }) if again => {
+                return Ok(Some(by));
+            }
+            opened => opened?,
+        };
+        let mark = self.mark(root, GOES);
+        let goes = fs::read_to_string(&mark).map_err(file(&mark, "read it"))?;
+        if area::id(&opened, &self.area)?.is_some_and(|id| id.to_string() == goes) {
+            area::make_blank(&opened, &self.area)?;
+            return Ok(None);
+        }
+        Ok(area::holds(&opened, &self.area)?)
     }
 
     pub(super) fn does_area_go(&self, root: &Path) -> bool {
@@ -187,7 +219,8 @@ impl Record {
         }
     }
 
-    /// Removes the file of the area; a device becomes blank again. A lost device stays as it is.
+    /// Removes the file of the area; a device becomes blank again. A lost device stays as it is. Only
+    /// for an area that nobody can have replaced: see [`Self::end_area_on_device`].
     pub(super) fn remove_area(&self) -> Result<(), AdoptError> {
         if self.area_is_device {
             if !self.area.exists() {

@@ -340,6 +340,15 @@ impl Systemd {
         Ok(())
     }
 
+    /// Stops servers that were started while their units were removed: without an area they would try
+    /// to start without end.
+    pub(super) fn stop_tries(&self, record: &Record) {
+        for unit in stops(record).into_iter().filter(|unit| unit.starts_with("seekless-")) {
+            // Usually there is none, which is an error too.
+            let _ = Self::call(&["stop", &unit]);
+        }
+    }
+
     fn call(args: &[&str]) -> Result<(), AdoptError> {
         let output = Command::new("systemctl").args(args).output();
         let output = output.map_err(file(Path::new("systemctl"), "run it"))?;
