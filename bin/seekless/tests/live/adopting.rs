@@ -108,7 +108,11 @@ impl Drop for System {
     }
 }
 
-pub(crate) fn same(before: &BTreeMap<PathBuf, Vec<u8>>, after: &BTreeMap<PathBuf, Vec<u8>>, when: &str) {
+pub(crate) fn same(
+    before: &BTreeMap<PathBuf, Vec<u8>>,
+    after: &BTreeMap<PathBuf, Vec<u8>>,
+    when: &str,
+) {
     let differ = |path: &&PathBuf| before.get(*path) != after.get(*path);
     let changed: Vec<_> = before.keys().chain(after.keys()).filter(differ).collect();
     assert!(changed.is_empty(), "{when}: {changed:?}");
@@ -357,7 +361,9 @@ fn an_image_under_a_loop_device_is_refused_by_each_of_its_names() {
 
 fn missing() -> Option<String> {
     let host = host::fuse().or_else(host::root).or_else(|| host::loop_mounts("ext4"));
-    host.or_else(|| host::programs(&["losetup", "mkfs.ext4", "e2fsck", "umount", "setsid", "flock"]))
+    host.or_else(|| {
+        host::programs(&["losetup", "mkfs.ext4", "e2fsck", "umount", "setsid", "flock"])
+    })
 }
 
 #[test]
