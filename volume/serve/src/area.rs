@@ -251,6 +251,11 @@ pub(crate) fn holds(opened: &Opened, path: &Path) -> Result<Option<String>, Serv
     signature::found(&mut whole(opened)?).map_err(|e| failed(path)(e.into()))
 }
 
+/// What an opened device is a member of, in words: see [`signature::member`].
+pub(crate) fn member(opened: &Opened, path: &Path) -> Result<Option<&'static str>, ServeError> {
+    signature::member(&mut whole(opened)?).map_err(|e| failed(path)(e.into()))
+}
+
 /// The id of the area that an opened device begins with.
 pub(crate) fn id(opened: &Opened, path: &Path) -> Result<Option<AreaId>, ServeError> {
     let first = first_page(&mut whole(opened)?, path)?;

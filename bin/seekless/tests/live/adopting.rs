@@ -186,6 +186,13 @@ fn what_cannot_be_adopted_is_left_as_it_was() {
         assert!(!said.contains("panicked"), "{said}");
         same(&before, &system.all(), &format!("{args:?}"));
     }
+    // The system opens the disk when it starts.
+    let crypttab = system.path("root/etc/crypttab");
+    fs::write(&crypttab, format!("data {} none luks", system.path("disk.img").display())).unwrap();
+    let opened = system.all();
+    host::refused(&mut system.adopt(&["--area", "area"]), &["crypttab", "/dev/mapper/data"]);
+    same(&opened, &system.all(), "crypttab");
+    fs::remove_file(&crypttab).unwrap();
     // The units name the paths without a mount too.
     fs::write(system.path("root/etc/fstab"), "# none").unwrap();
     let before = system.all();
@@ -324,6 +331,65 @@ fn a_directory_of_another_mount_is_refused() {
     assert_eq!(fs::read(mnt.join("file")).unwrap(), b"mine");
     drop(mount);
     same(&before, &system.all(), "another mount");
+}
+
+/// The next start of the machine mounts it before the servers.
+#[test]
+fn a_mount_over_files_of_another_adoption_is_refused() {
+    let system = System::new("above");
+    fs::create_dir(system.path("root/srv")).unwrap();
+    File::create_new(system.path("root/srv/x.img")).unwrap().set_len(64 * MIB).unwrap();
+    let area = "root/srv/x.area";
+    let first = ["adopt", "root/srv/x.img", "--name", &system.name, "--area", area];
+    host::succeeds(&mut system.command(&first));
+    let before = system.all();
+    let words = ["/x.img", "under this name", "another --name"];
+    host::refused(&mut system.adopt(&["--area", "area"]), &words);
+    let name = format!("{}_2", system.name);
+    let second = |dir: &str| {
+        let adopt = ["adopt", "disk.img", "--name", &name, "--area", "area", "--mount", dir];
+        let mut command = system.command(&adopt);
+        command.arg("--dry-run");
+        command
+    };
+    host::refused(&mut second("/srv"), &["/srv", "/x.img", "needs before the mount"]);
+    host::succeeds(&mut second("/srv2"));
+    same(&before, &system.all(), "refused");
+}
+
+/// The next start of the machine mounts another file system over the area.
+#[test]
+fn an_area_that_a_mount_will_hide_is_refused() {
+    let system = System::new("hidden").booted();
+    let mnt = system.path("mnt").display().to_string();
+    let fstab = system.path("root/etc/fstab");
+    let adopt = || system.adopt(&["--area", "mnt/area", "--dry-run"]);
+    fs::write(&fstab, format!("UUID=x-none {mnt} ext4")).unwrap();
+    host::refused(&mut adopt(), &["mnt/area", "will be hidden", &format!("the mount at {mnt}")]);
+    fs::write(&fstab, format!("UUID=x-none {mnt} ext4 noauto")).unwrap();
+    host::succeeds(&mut adopt());
+}
+
+/// A start of Debian empties this folder.
+#[test]
+fn an_area_in_tmp_is_refused() {
+    let system = System::new("tmp");
+    let area = format!("/tmp/{}.area", system.name);
+    let mut adopt = seekless();
+    adopt.args(["adopt", "disk.img", "--name", &system.name, "--area", &area, "--dry-run"]);
+    host::refused(adopt.current_dir(system.dir.path()), &[&area, "would be in", "a blank device"]);
+}
+
+/// Any user may open the root of the system, and lock it.
+#[test]
+fn a_lock_of_another_program_on_the_root_holds_up_nobody() {
+    need!("a lock on the root", host::root());
+    let dir = tempfile::tempdir().unwrap();
+    let root = File::open("/").unwrap();
+    rustix::fs::flock(&root, rustix::fs::FlockOperation::LockShared).unwrap();
+    let mut adopt = seekless();
+    adopt.args(["adopt", "absent", "--area", "area"]).current_dir(dir.path());
+    host::refused(&mut adopt, &["absent", "No such file"]);
 }
 
 #[test]

@@ -67,6 +67,37 @@ fn a_device_without_a_name_that_stays_is_refused() {
     assert!(said.contains(&format!("BACKING={}", link.0.display())), "{said}");
 }
 
+/// The system would take the bare disk when it starts.
+#[test]
+fn a_member_of_lvm_or_raid_is_refused() {
+    let missing = host::root().or_else(|| host::programs(&["losetup", "blockdev"]));
+    need!("a member on a device", missing.or_else(|| host::loop_mounts("ext4")));
+    let system = System::new("member");
+    let disk = system.path("disk");
+    let file = File::create_new(&disk).unwrap();
+    file.set_len(64 * MIB).unwrap();
+    // A mark that no program takes for a whole one.
+    file.write_all_at(b"LABELONE", 512).unwrap();
+    let device = Loop::attach(&disk, &[]);
+    let _link = ById::new(device.device(), "member");
+    let before = system.all();
+    let adopt = |disk: &str| {
+        let args = ["adopt", disk, "--name", &system.name, "--area", "area", "--dry-run"];
+        system.command(&args)
+    };
+    let words = [device.device(), "an LVM physical volume", "takes when it starts"];
+    host::refused(&mut adopt(device.device()), &words);
+    same(&before, &system.all(), "refused");
+    // Nothing looks for members in an image.
+    File::options()
+        .write(true)
+        .open(system.path("disk.img"))
+        .unwrap()
+        .write_all_at(b"LABELONE", 512)
+        .unwrap();
+    host::succeeds(&mut adopt("disk.img"));
+}
+
 #[test]
 fn a_disk_is_released_when_the_device_of_its_area_is_gone() {
     let missing = host::root().or_else(|| host::programs(&["losetup", "blockdev"]));

@@ -5,6 +5,7 @@
 //! release undoes all that the record names.
 
 mod alone;
+mod checks;
 mod fstab;
 mod record;
 mod undo;
@@ -119,11 +120,8 @@ pub fn plan(options: &AdoptOptions) -> Result<Adoption, AdoptError> {
     let opened = Opened::path(&backing, false).map_err(|e| unmount_first(e, &options.backing))?;
     let name = options.name.clone().unwrap_or_else(|| units::name_of(&backing));
     units::check_name(&name)?;
-    if let Some(known) = Record::find(&options.root, &backing, &name)? {
-        let by = format!("is adopted already, as {}; `seekless release {0}` ends that", known.name);
-        return Err(refused(&options.backing, by));
-    }
-    area::unused(&backing)?;
+    checks::check_new(options, &backing, &name)?;
+    checks::check_unclaimed(options, &backing, &opened)?;
     let entry = line_of(options, &backing)?;
     let (area, is_device) = place_of(options, &backing)?;
     let area = if is_device { lasting(&options.area, &area)? } else { area };
@@ -211,6 +209,10 @@ fn mount_of(
     systemd_runs: bool,
 ) -> Result<Option<units::Mounted>, AdoptError> {
     needed.iter().try_for_each(|path| units::check_path(path))?;
+    // The mounts of a system that does not run are not known.
+    if systemd_runs {
+        checks::check_hidden(options, entry, &needed[..2])?;
+    }
     let dir = match (&options.mount, entry) {
         (Some(dir), _) => absolute_new(dir)?,
         (None, Some(entry)) => {
@@ -222,31 +224,9 @@ fn mount_of(
     };
     let mount = units::Mounted::at(&dir, entry)?;
     needed.iter().try_for_each(|path| units::check_needed(path, &mount))?;
-    check_free(options, entry, &mount, systemd_runs)?;
+    checks::check_free(options, entry, &mount, systemd_runs)?;
+    checks::check_others(options, &mount)?;
     Ok(Some(mount))
-}
-
-/// Refuses a directory that another mount has, now or by a line of /etc/fstab: the unit would replace
-/// this mount, and a release would take it away.
-fn check_free(
-    options: &AdoptOptions,
-    entry: Option<&fstab::Entry>,
-    mount: &units::Mounted,
-    systemd_runs: bool,
-) -> Result<(), AdoptError> {
-    let dir = &mount.dir;
-    // The mounts of a system that does not run are not known.
-    if systemd_runs && mounts().unwrap_or_default().iter().any(|m| m.point == *dir) {
-        return Err(refused(dir, "is a mount already; unmount it, or name another directory"));
-    }
-    let own = entry.map(|entry| &entry.line);
-    let other = fstab::lines_at(&options.root, dir)?.into_iter().find(|line| Some(line) != own);
-    other.map_or(Ok(()), |line| {
-        let why = format!(
-            "is the directory of another line of /etc/fstab; remove the line '{line}', or name another directory"
-        );
-        Err(refused(dir, why))
-    })
 }
 
 impl Adoption {
@@ -435,6 +415,10 @@ fn place_of(options: &AdoptOptions, backing: &Path) -> Result<(PathBuf, bool), A
             // Another system has its own file systems in memory.
             if options.root == Path::new("/") && folder.is_some_and(is_in_memory) {
                 let why = "would be in memory, and gone at the next start of the machine; name a file on a disk, or a blank device";
+                return Err(refused(area, why));
+            }
+            if options.root == Path::new("/") && place.starts_with("/tmp") {
+                let why = "would be in /tmp, which many systems empty when they start; name a file in another folder, or a blank device";
                 return Err(refused(area, why));
             }
             Ok((place, false))

@@ -258,7 +258,7 @@ impl Record {
         Ok(())
     }
 
-    fn all(root: &Path) -> Result<Vec<Self>, AdoptError> {
+    pub(super) fn all(root: &Path) -> Result<Vec<Self>, AdoptError> {
         let folder = below(root, Path::new(FOLDER));
         let entries = match folder.read_dir() {
             Ok(entries) => entries,
@@ -272,9 +272,14 @@ impl Record {
         paths.iter().map(|path| Self::read(root, path)).collect()
     }
 
-    /// The numbers of the block devices of all adoptions.
+    /// The numbers of the block devices of all adoptions, and of units that were made by hand.
     pub(super) fn ublk_numbers(root: &Path) -> Result<Vec<u32>, AdoptError> {
-        Ok(Self::all(root)?.into_iter().filter_map(|r| r.ublk).collect())
+        let adopted = Self::all(root)?.into_iter().filter_map(|r| r.ublk);
+        let folder = below(root, Path::new(FOLDER));
+        let entries = folder.read_dir().into_iter().flatten().flatten().map(|e| e.path());
+        let settings = entries.filter(|path| path.extension().is_some_and(|e| e == "conf"));
+        let by_hand = settings.filter_map(|path| number_in(&fs::read_to_string(path).ok()?));
+        Ok(adopted.chain(by_hand).collect())
     }
 
     fn read(root: &Path, path: &Path) -> Result<Self, AdoptError> {
@@ -334,6 +339,12 @@ impl Record {
         );
         Err(refused(what, why))
     }
+}
+
+/// The number of the block device in the settings of a unit.
+fn number_in(settings: &str) -> Option<u32> {
+    let mut values = settings.lines().filter_map(|line| line.trim().strip_prefix("UBLK="));
+    values.next_back()?.trim_matches(['"', '\'']).parse().ok()
 }
 
 /// Writes a new file durably: whole, or not under this name. Half a record could not be read, and so
@@ -434,6 +445,26 @@ mod tests {
         begun.end(&root).unwrap();
         assert_eq!(fs::read_dir(&root).unwrap().count(), 0);
         fs::remove_dir(&root).unwrap();
+    }
+
+    #[test]
+    fn numbers_of_units_made_by_hand_are_taken() {
+        let root = std::env::temp_dir().join(format!("seekless-{}-hand", std::process::id()));
+        assert!(Record::ublk_numbers(&root).unwrap().is_empty());
+        let folder = below(&root, Path::new(FOLDER));
+        fs::create_dir_all(&folder).unwrap();
+        for (name, text) in [
+            ("a.conf", "BACKING=/dev/a\nUBLK=3\n"),
+            ("b.conf", "UBLK=\"5\"\n"),
+            ("c.conf", "# UBLK=7\nUBLK=\n"),
+            ("d.conf.part", "UBLK=8\n"),
+        ] {
+            fs::write(folder.join(name), text).unwrap();
+        }
+        let mut taken = Record::ublk_numbers(&root).unwrap();
+        taken.sort_unstable();
+        assert_eq!(taken, [3, 5]);
+        fs::remove_dir_all(&root).unwrap();
     }
 
     #[test]

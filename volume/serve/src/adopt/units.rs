@@ -31,6 +31,9 @@ const SERVED: &str = "run-seekless-%i-disk.mount";
 /// Longest name of an adoption: it is part of file names and of a unit's name.
 const NAME_MOST: usize = 64;
 
+/// This name has settings of another unit: /etc/seekless/watch.conf.
+const WATCH: &str = "watch";
+
 /// A path of the system below another root.
 pub(super) fn below(root: &Path, path: &Path) -> PathBuf {
     root.join(path.strip_prefix("/").unwrap_or(path))
@@ -99,13 +102,20 @@ pub(super) fn name_of(backing: &Path) -> String {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_');
     let name: String =
         text.chars().map(|c| if fits(c) { c } else { '_' }).take(NAME_MOST).collect();
-    let name = name.trim_start_matches('.');
-    if name.is_empty() { "disk".to_owned() } else { name.to_owned() }
+    match name.trim_start_matches('.') {
+        "" => "disk".to_owned(),
+        WATCH => format!("{WATCH}_"),
+        name => name.to_owned(),
+    }
 }
 
 pub(super) fn check_name(name: &str) -> Result<(), AdoptError> {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     let good = !name.is_empty() && name.len() <= NAME_MOST && name.chars().all(fits);
+    if name == WATCH {
+        let why = "is the name of the settings of seekless-watch.service; give another --name";
+        return Err(refused(Path::new(name), why));
+    }
     if good && !name.starts_with(['.', '-']) {
         return Ok(());
     }
