@@ -491,6 +491,17 @@ fn an_adopted_disk_is_served_and_a_released_one_is_as_it_was() {
     assert_eq!(calls[from + 1..], [&servers[..], &["daemon-reload"], &servers].concat());
 }
 
+/// The mount fails, and somebody removes the line meanwhile.
+#[test]
+fn an_adoption_that_fails_says_what_is_not_undone() {
+    need!("adoption", missing());
+    let system = System::new("not_undone").with_ext4().booted();
+    let mut failing = system.adopt(&["--area", "area"]);
+    let words = ["on purpose", "Undone, but for this", "is not in /etc/fstab"];
+    host::refused(failing.env("FAIL", "fstab"), &words);
+    assert!(!system.path("area").exists());
+}
+
 #[test]
 fn systemd_finds_no_fault_with_the_units_of_an_adoption() {
     need!("units of an adoption", host::programs(&["systemd-analyze"]));

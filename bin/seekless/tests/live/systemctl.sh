@@ -32,6 +32,8 @@ start() {
         ;;
     *.mount)
         if [ -n "${FAIL:-}" ]; then
+            # An administrator edits the file meanwhile.
+            [ "$FAIL" != fstab ] || sed -i '/seekless adopt/d' "$ROOT/etc/fstab"
             echo "it failed on purpose" >&2
             exit 1
         fi
