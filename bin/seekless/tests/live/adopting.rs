@@ -290,6 +290,27 @@ fn units_of_another_system_name_its_files_as_it_sees_them() {
     same(&before, &system.all(), "released");
 }
 
+/// The root may be a tree that another user owns.
+#[test]
+fn a_link_out_of_the_root_is_refused() {
+    let system = System::new("leads_out");
+    fs::create_dir(system.path("out")).unwrap();
+    let (units, kept) = (system.path("root/etc/systemd/system"), system.path("kept"));
+    let link = |at: &Path| std::os::unix::fs::symlink(system.path("out"), at).unwrap();
+    fs::rename(&units, &kept).unwrap();
+    link(&units);
+    let words = ["leads out of the root", "etc/systemd/system"];
+    host::refused(&mut system.adopt(&["--area", "area"]), &words);
+    fs::remove_file(&units).unwrap();
+    fs::rename(&kept, &units).unwrap();
+    link(&system.path("root/srv"));
+    let before = system.all();
+    let words = ["leads out of the root", "root/srv"];
+    host::refused(&mut system.adopt(&["--area", "area", "--mount", "/srv"]), &words);
+    same(&before, &system.all(), "refused");
+    assert_eq!(system.path("out").read_dir().unwrap().count(), 0);
+}
+
 #[test]
 fn of_two_adoptions_at_once_one_is_refused() {
     let system = System::new("twice");

@@ -74,6 +74,7 @@ impl Record {
         let folders = made.filter_map(|p| p.parent()).map(Path::to_owned);
         let folders = folders.chain(self.mount.as_ref().map(|m| m.dir.clone()));
         for folder in folders.chain([PathBuf::from(FOLDER)]) {
+            units::check_stays(root, &folder)?;
             let missing = folder.ancestors().take_while(|d| !below(root, d).is_dir());
             let mut missing: Vec<PathBuf> = missing.map(Path::to_owned).collect();
             missing.reverse();

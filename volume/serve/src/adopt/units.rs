@@ -39,6 +39,17 @@ pub(super) fn below(root: &Path, path: &Path) -> PathBuf {
     root.join(path.strip_prefix("/").unwrap_or(path))
 }
 
+/// Refuses a folder that a link leads out of the root: it belongs to the system that runs.
+pub(super) fn check_stays(root: &Path, folder: &Path) -> Result<(), AdoptError> {
+    let top = root.canonicalize().map_err(file(root, "find it"))?;
+    // What does not exist will be made in the folder above.
+    let found = folder.ancestors().find_map(|folder| below(root, folder).canonicalize().ok());
+    if found.is_none_or(|found| found.starts_with(&top)) {
+        return Ok(());
+    }
+    Err(refused(&below(root, folder), "a link leads out of the root on the way to it"))
+}
+
 /// A path of this system as the system below this root sees it. The root has no links.
 pub(super) fn seen(root: &Path, path: &Path) -> PathBuf {
     path.strip_prefix(root).map_or_else(|_| path.to_owned(), |rest| Path::new("/").join(rest))
