@@ -55,6 +55,30 @@ pub fn found(disk: &mut dyn Device) -> Result<Option<String>, DeviceError> {
     Ok(Some("something in its last MiB, such as a RAID member's mark".to_owned()))
 }
 
+/// The mark of a RAID member of Linux (md).
+const RAID: &[u8] = b"\xfc\x4e\x2b\xa9";
+
+/// The kind of a disk that the system puts together with others when it starts, in words. A file
+/// system that was there before may have left its own mark too.
+pub fn member(disk: &mut dyn Device) -> Result<Option<&'static str>, DeviceError> {
+    let sectors = disk.capacity().0;
+    // LVM looks at the first four sectors. The sectors of md: formats 1.1 and 1.2 at the beginning, 1.0
+    // and 0.90 near the end, on a boundary of 4 KiB and of 64 KiB.
+    let lvm = (0..4).map(|at| (at, &b"LABELONE"[..], "an LVM physical volume"));
+    let near_end = sectors.checked_sub(16).map(|n| n / 8 * 8);
+    let nearer = (sectors / 128).checked_sub(1).map(|n| n * 128);
+    let raid = [Some(0), Some(8), near_end, nearer].into_iter().flatten();
+    let raid = raid.map(|at| (at, RAID, "a RAID member (md)"));
+    let mut sector = [0; SECTOR_BYTES as usize];
+    for (at, mark, name) in lvm.chain(raid).filter(|&(at, ..)| at < sectors) {
+        disk.read(Extent::new(at, 1), &mut sector)?;
+        if sector.starts_with(mark) {
+            return Ok(Some(name));
+        }
+    }
+    Ok(None)
+}
+
 /// The format of a disk that begins with these bytes.
 pub fn marks(bytes: &[u8]) -> Option<&'static str> {
     let is = |&&(at, mark, _): &&(usize, &[u8], &str)| {
@@ -74,6 +98,35 @@ mod tests {
         sector[(at % 512) as usize..][..mark.len()].copy_from_slice(mark);
         disk.write(Extent::new(at / 512, 1), &sector).unwrap();
         disk
+    }
+
+    #[test]
+    fn members_are_found_wherever_their_mark_is() {
+        let (lvm, ext): (&[u8], &[u8]) = (b"LABELONE", b"\x53\xef");
+        let (volume, raid) = ("an LVM physical volume", "a RAID member (md)");
+        for (at, mark, name) in [
+            (0, lvm, volume),
+            (3 * 512, lvm, volume),
+            (0, RAID, raid),
+            (4096, RAID, raid),
+            // Formats 1.0 and 0.90, by hand for 8,192 sectors.
+            (8176 * 512, RAID, raid),
+            (8064 * 512, RAID, raid),
+        ] {
+            let mut disk = with(at, mark);
+            assert_eq!(member(&mut disk).unwrap(), Some(name), "{at}");
+            // The mark of the file system that was there before counts less.
+            let mut sector = [0; 512];
+            sector[56..58].copy_from_slice(ext);
+            disk.write(Extent::new(2, 1), &sector).unwrap();
+            assert_eq!(member(&mut disk).unwrap(), Some(name), "{at}");
+        }
+        for (at, mark) in [(4 * 512, lvm), (512, RAID), (1080, ext)] {
+            assert_eq!(member(&mut with(at, mark)).unwrap(), None, "{at}");
+        }
+        for sectors in [1, 8, 15, 16, 127, 128] {
+            assert_eq!(member(&mut MemDevice::new(Sectors(sectors))).unwrap(), None);
+        }
     }
 
     #[test]

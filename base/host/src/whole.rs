@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, fchown};
 use std::path::Path;
 
 use tempfile::NamedTempFile;
@@ -40,7 +40,8 @@ pub fn write_whole(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     put(part_of(path)?, path, bytes, mode)
 }
 
-/// The same, through a file with this name in the same folder: a power cut may leave that file.
+/// The same, through a file with this name in the same folder: a power cut may leave that file. The
+/// owner stays.
 pub fn write_whole_through(part: &Path, path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     match fs::remove_file(part) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
@@ -48,6 +49,12 @@ pub fn write_whole_through(part: &Path, path: &Path, bytes: &[u8], mode: u32) ->
     }
     let name = part.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
     let part = tempfile::Builder::new().prefix(name).rand_bytes(0).tempfile_in(folder(part))?;
+    if let Ok(old) = path.metadata() {
+        let (uid, gid, new) = (old.uid(), old.gid(), part.as_file().metadata()?);
+        if (new.uid(), new.gid()) != (uid, gid) {
+            fchown(part.as_file(), Some(uid), Some(gid))?;
+        }
+    }
     put(part, path, bytes, mode)
 }
 
@@ -66,6 +73,23 @@ fn folder(path: &Path) -> &Path {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_that_is_replaced_through_a_name_keeps_its_owner() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, part) = (dir.path().join("table"), dir.path().join("part"));
+        fs::write(&path, "old").unwrap();
+        // Only root gives files away.
+        if rustix::process::getuid().is_root() {
+            std::os::unix::fs::chown(&path, Some(65_534), Some(65_534)).unwrap();
+        }
+        let owner = |path: &Path| path.metadata().map(|m| (m.uid(), m.gid(), m.mode())).unwrap();
+        let before = owner(&path);
+        write_whole_through(&part, &path, b"new", before.2).unwrap();
+        assert_eq!(owner(&path), before);
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        assert!(!part.exists());
+    }
 
     #[test]
     fn what_a_kill_leaves_is_removed_and_nothing_else() {

@@ -22,7 +22,8 @@ use seekless_block::{
     Bytes, Device, DeviceError, Extent, Lba, PAGE_BYTES, PAGE_SECTORS, SECTOR_BYTES, Sectors,
 };
 use seekless_engine::format::{
-    AreaId, Geometry, GuardPage, Page, SEGMENT_PAGES_DEFAULT, page_extent, read_superblock,
+    AreaId, Geometry, GuardPage, Page, SEGMENT_PAGES_DEFAULT, Superblock, page_extent,
+    read_superblock,
 };
 use seekless_engine::{AttachError, FormatOptions, Mode, format_area};
 use seekless_host::{HostError, OpenFile, Opened, cannot, private, signature};
@@ -250,9 +251,34 @@ pub(crate) fn holds(opened: &Opened, path: &Path) -> Result<Option<String>, Serv
     signature::found(&mut whole(opened)?).map_err(|e| failed(path)(e.into()))
 }
 
-/// Makes a device blank again: zeroes where programs look for signatures, at both ends.
+/// What an opened device is a member of, in words: see [`signature::member`].
+pub(crate) fn member(opened: &Opened, path: &Path) -> Result<Option<&'static str>, ServeError> {
+    signature::member(&mut whole(opened)?).map_err(|e| failed(path)(e.into()))
+}
+
+/// The id of the area that an opened device begins with.
+pub(crate) fn id(opened: &Opened, path: &Path) -> Result<Option<AreaId>, ServeError> {
+    let first = first_page(&mut whole(opened)?, path)?;
+    Ok(Superblock::decode(&first).ok().filter(|s| !s.inside).map(|s| s.uuid))
+}
+
+/// Makes a device blank again: zeroes where programs look for signatures, at both ends. The first page
+/// goes last: if a power cut ends this, the device begins with the [`id`] of its area until all else
+/// is blank.
 pub(crate) fn make_blank(opened: &Opened, path: &Path) -> Result<(), ServeError> {
-    erase_ends(&mut whole(opened)?).map_err(|e| failed(path)(e.into()))
+    let mut disk = whole(opened)?;
+    let end = disk.capacity().0;
+    let (look, first) = (HEAD.0.min(end), PAGE_SECTORS.min(end));
+    let mut work = || -> Result<(), DeviceError> {
+        for (from, to) in [(first, look), (first.max(end - look), end), (0, first)] {
+            if from < to {
+                disk.write_zeroes(Extent::new(from, to - from))?;
+            }
+            disk.flush()?;
+        }
+        Ok(())
+    };
+    work().map_err(|e| failed(path)(e.into()))
 }
 
 fn erase_ends(disk: &mut Disk) -> Result<(), DeviceError> {

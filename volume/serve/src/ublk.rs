@@ -280,6 +280,8 @@ struct Mark {
     new: u64,
     /// Of the path alone: earlier servers gave their devices this one.
     old: u64,
+    /// Of the beginning of a long name: later servers gave this one, which other disks may have too.
+    former: Option<u64>,
 }
 
 /// Whether a device that waits is of a backing.
@@ -294,13 +296,22 @@ impl Mark {
     fn of(backing: &Path) -> Self {
         let path = backing.canonicalize().unwrap_or_else(|_| backing.to_owned());
         let old = XxHash3_64::oneshot(path.as_os_str().as_encoded_bytes());
-        let there = XxHash3_64::oneshot(identity::lasting_name(&path).as_bytes());
-        Self { new: old & !u64::from(u32::MAX) | there & u64::from(u32::MAX), old }
+        let former = identity::former_label(&path);
+        Self::named(old, &identity::lasting_name(&path), former.as_deref())
+    }
+
+    /// `old` is of the path, the names are of the disk or file there.
+    fn named(old: u64, name: &str, former: Option<&str>) -> Self {
+        let of = |name: &str| {
+            let there = XxHash3_64::oneshot(name.as_bytes());
+            old & !u64::from(u32::MAX) | there & u64::from(u32::MAX)
+        };
+        Self { new: of(name), old, former: former.map(of) }
     }
 
     /// `None`: a device with the mark `found` is of another path.
     fn fit(self, found: u64) -> Option<Fit> {
-        let same = found == self.new || found == self.old;
+        let same = found == self.new || found == self.old || Some(found) == self.former;
         let fit = if same { Fit::Same } else { Fit::Replaced };
         (found >> 32 == self.old >> 32).then_some(fit)
     }
@@ -465,6 +476,19 @@ mod tests {
         for old in ["6.4.16", "6.1.0-37-amd64", "5.19", "", "6", "x.7"] {
             assert!(!is_new_enough(old), "{old}");
         }
+    }
+
+    /// A device may wait while its server is upgraded.
+    #[test]
+    fn a_device_of_an_earlier_server_is_of_a_disk_with_a_long_name() {
+        let path = (7 << 32) + 5;
+        let mark = |name| Mark::named(path, name, Some("device t10.ATA"));
+        let (one, two) = (mark("disk 1"), mark("disk 2"));
+        let earlier = Mark::named(path, "device t10.ATA", None);
+        assert_eq!(one.fit(earlier.new), Some(Fit::Same));
+        assert_eq!((one.fit(one.new), one.fit(one.old)), (Some(Fit::Same), Some(Fit::Same)));
+        assert_eq!(one.fit(two.new), Some(Fit::Replaced));
+        assert_eq!(one.fit(Mark::named(8 << 32, "disk 1", None).new), None);
     }
 
     #[test]

@@ -4,23 +4,23 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::host::{self, Loop, Mount, run, seekless};
 use crate::need;
 
-const MIB: u64 = 1 << 20;
+pub(crate) const MIB: u64 = 1 << 20;
 
 /// A system in a folder, a disk image with an ext4, and a place for its area.
-struct System {
-    dir: tempfile::TempDir,
-    name: String,
+pub(crate) struct System {
+    pub(crate) dir: tempfile::TempDir,
+    pub(crate) name: String,
 }
 
 impl System {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let system = Self { dir, name: format!("test_{name}_{}", std::process::id()) };
         for folder in ["root/etc/systemd/system", "mnt", "bin"] {
@@ -38,7 +38,7 @@ impl System {
         system
     }
 
-    fn with_ext4(self) -> Self {
+    pub(crate) fn with_ext4(self) -> Self {
         run([
             "mkfs.ext4".as_ref(),
             "-q".as_ref(),
@@ -49,7 +49,7 @@ impl System {
     }
 
     /// Lets a script be its systemd.
-    fn booted(self) -> Self {
+    pub(crate) fn booted(self) -> Self {
         fs::create_dir_all(self.path("root/run/systemd/system")).unwrap();
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/live/systemctl.sh");
         fs::copy(script, self.path("bin/systemctl")).unwrap();
@@ -58,11 +58,11 @@ impl System {
         self
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
-    fn command(&self, args: &[&str]) -> Command {
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = seekless();
         let path = std::env::var("PATH").unwrap();
         command.args(args).args(["--root", "root"]).current_dir(self.dir.path());
@@ -71,12 +71,12 @@ impl System {
         command
     }
 
-    fn adopt(&self, rest: &[&str]) -> Command {
+    pub(crate) fn adopt(&self, rest: &[&str]) -> Command {
         self.command(&[&["adopt", "disk.img", "--name", &self.name], rest].concat())
     }
 
     /// Every file, folder and link of the system, and the image, with their bytes.
-    fn all(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+    pub(crate) fn all(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let mut found = BTreeMap::new();
         let mut folders = vec![self.path("root")];
         while let Some(folder) = folders.pop() {
@@ -108,7 +108,11 @@ impl Drop for System {
     }
 }
 
-fn same(before: &BTreeMap<PathBuf, Vec<u8>>, after: &BTreeMap<PathBuf, Vec<u8>>, when: &str) {
+pub(crate) fn same(
+    before: &BTreeMap<PathBuf, Vec<u8>>,
+    after: &BTreeMap<PathBuf, Vec<u8>>,
+    when: &str,
+) {
     let differ = |path: &&PathBuf| before.get(*path) != after.get(*path);
     let changed: Vec<_> = before.keys().chain(after.keys()).filter(differ).collect();
     assert!(changed.is_empty(), "{when}: {changed:?}");
@@ -182,6 +186,13 @@ fn what_cannot_be_adopted_is_left_as_it_was() {
         assert!(!said.contains("panicked"), "{said}");
         same(&before, &system.all(), &format!("{args:?}"));
     }
+    // The system opens the disk when it starts.
+    let crypttab = system.path("root/etc/crypttab");
+    fs::write(&crypttab, format!("data {} none luks", system.path("disk.img").display())).unwrap();
+    let opened = system.all();
+    host::refused(&mut system.adopt(&["--area", "area"]), &["crypttab", "/dev/mapper/data"]);
+    same(&opened, &system.all(), "crypttab");
+    fs::remove_file(&crypttab).unwrap();
     // The units name the paths without a mount too.
     fs::write(system.path("root/etc/fstab"), "# none").unwrap();
     let before = system.all();
@@ -279,6 +290,27 @@ fn units_of_another_system_name_its_files_as_it_sees_them() {
     same(&before, &system.all(), "released");
 }
 
+/// The root may be a tree that another user owns.
+#[test]
+fn a_link_out_of_the_root_is_refused() {
+    let system = System::new("leads_out");
+    fs::create_dir(system.path("out")).unwrap();
+    let (units, kept) = (system.path("root/etc/systemd/system"), system.path("kept"));
+    let link = |at: &Path| std::os::unix::fs::symlink(system.path("out"), at).unwrap();
+    fs::rename(&units, &kept).unwrap();
+    link(&units);
+    let words = ["leads out of the root", "etc/systemd/system"];
+    host::refused(&mut system.adopt(&["--area", "area"]), &words);
+    fs::remove_file(&units).unwrap();
+    fs::rename(&kept, &units).unwrap();
+    link(&system.path("root/srv"));
+    let before = system.all();
+    let words = ["leads out of the root", "root/srv"];
+    host::refused(&mut system.adopt(&["--area", "area", "--mount", "/srv"]), &words);
+    same(&before, &system.all(), "refused");
+    assert_eq!(system.path("out").read_dir().unwrap().count(), 0);
+}
+
 #[test]
 fn of_two_adoptions_at_once_one_is_refused() {
     let system = System::new("twice");
@@ -322,6 +354,65 @@ fn a_directory_of_another_mount_is_refused() {
     same(&before, &system.all(), "another mount");
 }
 
+/// The next start of the machine mounts it before the servers.
+#[test]
+fn a_mount_over_files_of_another_adoption_is_refused() {
+    let system = System::new("above");
+    fs::create_dir(system.path("root/srv")).unwrap();
+    File::create_new(system.path("root/srv/x.img")).unwrap().set_len(64 * MIB).unwrap();
+    let area = "root/srv/x.area";
+    let first = ["adopt", "root/srv/x.img", "--name", &system.name, "--area", area];
+    host::succeeds(&mut system.command(&first));
+    let before = system.all();
+    let words = ["/x.img", "under this name", "another --name"];
+    host::refused(&mut system.adopt(&["--area", "area"]), &words);
+    let name = format!("{}_2", system.name);
+    let second = |dir: &str| {
+        let adopt = ["adopt", "disk.img", "--name", &name, "--area", "area", "--mount", dir];
+        let mut command = system.command(&adopt);
+        command.arg("--dry-run");
+        command
+    };
+    host::refused(&mut second("/srv"), &["/srv", "/x.img", "needs before the mount"]);
+    host::succeeds(&mut second("/srv2"));
+    same(&before, &system.all(), "refused");
+}
+
+/// The next start of the machine mounts another file system over the area.
+#[test]
+fn an_area_that_a_mount_will_hide_is_refused() {
+    let system = System::new("hidden").booted();
+    let mnt = system.path("mnt").display().to_string();
+    let fstab = system.path("root/etc/fstab");
+    let adopt = || system.adopt(&["--area", "mnt/area", "--dry-run"]);
+    fs::write(&fstab, format!("UUID=x-none {mnt} ext4")).unwrap();
+    host::refused(&mut adopt(), &["mnt/area", "will be hidden", &format!("the mount at {mnt}")]);
+    fs::write(&fstab, format!("UUID=x-none {mnt} ext4 noauto")).unwrap();
+    host::succeeds(&mut adopt());
+}
+
+/// A start of Debian empties this folder.
+#[test]
+fn an_area_in_tmp_is_refused() {
+    let system = System::new("tmp");
+    let area = format!("/tmp/{}.area", system.name);
+    let mut adopt = seekless();
+    adopt.args(["adopt", "disk.img", "--name", &system.name, "--area", &area, "--dry-run"]);
+    host::refused(adopt.current_dir(system.dir.path()), &[&area, "would be in", "a blank device"]);
+}
+
+/// Any user may open the root of the system, and lock it.
+#[test]
+fn a_lock_of_another_program_on_the_root_holds_up_nobody() {
+    need!("a lock on the root", host::root());
+    let dir = tempfile::tempdir().unwrap();
+    let root = File::open("/").unwrap();
+    rustix::fs::flock(&root, rustix::fs::FlockOperation::LockShared).unwrap();
+    let mut adopt = seekless();
+    adopt.args(["adopt", "absent", "--area", "area"]).current_dir(dir.path());
+    host::refused(&mut adopt, &["absent", "No such file"]);
+}
+
 #[test]
 fn an_area_in_memory_is_refused() {
     let mounts = fs::read_to_string("/proc/mounts").unwrap();
@@ -333,106 +424,6 @@ fn an_area_in_memory_is_refused() {
     adopt.args(["adopt", "disk.img", "--name", &system.name, "--area", &area, "--dry-run"]);
     let said = host::refused(adopt.current_dir(system.dir.path()), &[&area, "in memory"]);
     assert!(said.contains("a file on a disk"), "{said}");
-}
-
-/// A link to a device, as udev makes it.
-struct ById(PathBuf);
-
-impl ById {
-    fn new(device: &str, test: &str) -> Self {
-        fs::create_dir_all("/dev/disk/by-id").unwrap();
-        // No other name of the device comes first.
-        let link = format!("/dev/disk/by-id/0-seekless-{test}-{}", std::process::id());
-        std::os::unix::fs::symlink(device, &link).unwrap();
-        Self(link.into())
-    }
-}
-
-impl Drop for ById {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
-    }
-}
-
-/// Disks may change places at the next start of the machine.
-#[test]
-fn an_area_on_a_device_is_adopted_by_a_name_that_stays() {
-    let missing = host::root().or_else(|| host::programs(&["losetup", "blockdev"]));
-    need!("an area on a device", missing.or_else(|| host::loop_mounts("ext4")));
-    let system = System::new("by_id");
-    let blank = system.path("blank");
-    File::create_new(&blank).unwrap().set_len(16 * MIB).unwrap();
-    let device = Loop::attach(&blank, &[]);
-    let link = ById::new(device.device(), "by-id");
-    let stays = link.0.display().to_string();
-    for named in [device.device(), stays.as_str()] {
-        let said = host::succeeds(&mut system.adopt(&["--area", named, "--dry-run"]));
-        assert!(said.contains(&format!("area    {stays}, a blank device")), "{named}: {said}");
-        assert!(said.contains(&format!("AREA={stays}")), "{named}: {said}");
-    }
-}
-
-/// A kernel's name, such as /dev/vdb, may be another disk's at the next start of the machine.
-#[test]
-fn a_device_without_a_name_that_stays_is_refused() {
-    let missing = host::root().or_else(|| host::programs(&["losetup", "blockdev"]));
-    need!("a device without a lasting name", missing.or_else(|| host::loop_mounts("ext4")));
-    let system = System::new("no_name");
-    fs::write(system.path("root/etc/fstab"), "# none").unwrap();
-    let disk = system.path("disk");
-    File::create_new(&disk).unwrap().set_len(64 * MIB).unwrap();
-    let device = Loop::attach(&disk, &[]);
-    let before = system.all();
-    let words = [device.device(), "no name that stays", "serial number", "partition"];
-    let adopt = ["adopt", device.device(), "--name", &system.name, "--area", "area"];
-    host::refused(&mut system.command(&adopt), &words);
-    host::refused(&mut system.adopt(&["--area", device.device()]), &words);
-    same(&before, &system.all(), "refused");
-    let link = ById::new(device.device(), "no-name");
-    let said = host::succeeds(system.command(&adopt).arg("--dry-run"));
-    assert!(said.contains(&format!("BACKING={}", link.0.display())), "{said}");
-}
-
-#[test]
-fn a_disk_is_released_when_the_device_of_its_area_is_gone() {
-    let missing = host::root().or_else(|| host::programs(&["losetup", "blockdev"]));
-    need!("an area on a device", missing.or_else(|| host::loop_mounts("ext4")));
-    let system = System::new("area_gone");
-    let before = system.all();
-    let blank = system.path("blank");
-    File::create_new(&blank).unwrap().set_len(16 * MIB).unwrap();
-    let device = Loop::attach(&blank, &[]);
-    let link = ById::new(device.device(), "area-gone");
-    host::succeeds(&mut system.adopt(&["--area", device.device()]));
-    drop(link);
-    device.detach();
-    host::succeeds(&mut system.command(&["release", &system.name]));
-    same(&before, &system.all(), "released without its area");
-}
-
-/// A power cut came when the first MiB of the device was blank, and the last MiB was not.
-#[test]
-fn a_release_that_ended_while_the_area_was_blanked_is_repeated() {
-    let missing = host::root().or_else(|| host::programs(&["losetup", "blockdev"]));
-    need!("an area on a device", missing.or_else(|| host::loop_mounts("ext4")));
-    let system = System::new("half_blank");
-    let before = system.all();
-    let blank = system.path("blank");
-    File::create_new(&blank).unwrap().set_len(16 * MIB).unwrap();
-    let device = Loop::attach(&blank, &[]);
-    let link = ById::new(device.device(), "half-blank");
-    host::succeeds(&mut system.adopt(&["--area", device.device()]));
-    let area = File::options().write(true).open(device.device()).unwrap();
-    area.write_all_at(&vec![0; MIB as usize], 0).unwrap();
-    area.sync_all().unwrap();
-    drop(area);
-    let mark = system.path(&format!("root/etc/seekless/{}.area-goes", system.name));
-    fs::write(&mark, "").unwrap();
-    host::succeeds(&mut system.command(&["release", &system.name]));
-    same(&before, &system.all(), "released");
-    drop(link);
-    device.detach();
-    assert!(fs::read(&blank).unwrap()[15 * MIB as usize..].iter().all(|b| *b == 0), "the end");
 }
 
 /// A mount of the loop device would write beside the server.
@@ -457,7 +448,9 @@ fn an_image_under_a_loop_device_is_refused_by_each_of_its_names() {
 
 fn missing() -> Option<String> {
     let host = host::fuse().or_else(host::root).or_else(|| host::loop_mounts("ext4"));
-    host.or_else(|| host::programs(&["losetup", "mkfs.ext4", "e2fsck", "umount", "setsid"]))
+    host.or_else(|| {
+        host::programs(&["losetup", "mkfs.ext4", "e2fsck", "umount", "setsid", "flock"])
+    })
 }
 
 #[test]
@@ -496,7 +489,9 @@ fn an_adopted_disk_is_served_and_a_released_one_is_as_it_was() {
     assert!(said.contains("is mounted at") && said.contains(&user), "{said}");
     assert_eq!(fs::read(mnt.join("file")).unwrap(), b"through seekless", "it is still served");
     drop(open);
-    host::succeeds(&mut system.command(&["release", "disk.img"]));
+    let disk = system.path("disk.img");
+    host::succeeds(system.command(&["release", "disk.img"]).env("PROBE", disk));
+    assert!(!system.path("state/free").exists(), "a server could have the disk meanwhile");
     let mut after = system.all();
     let image = after.insert("image".into(), before[Path::new("image")].clone());
     assert_ne!(image.as_ref(), before.get(Path::new("image")));
@@ -507,12 +502,25 @@ fn an_adopted_disk_is_served_and_a_released_one_is_as_it_was() {
     assert_eq!(fs::read(mnt.join("file")).unwrap(), b"through seekless");
     mount.unmount();
 
-    // The mount stops before the device, and the device before the server.
+    // The mount stops before the device, and the device before the server. Then those that a program
+    // has started again meanwhile stop.
     let calls = fs::read_to_string(system.path("state/calls")).unwrap();
-    let stops: Vec<&str> = calls.lines().filter(|l| l.starts_with("stop")).collect();
-    let last: Vec<_> = stops[stops.len() - 3..].iter().map(|s| s.split(['@']).next()).collect();
-    assert!(last[0].is_some_and(|s| s.ends_with("mnt.mount")), "{stops:?}");
-    assert_eq!(last[1..], [Some("stop seekless-loop"), Some("stop seekless-file")]);
+    let calls: Vec<_> = calls.lines().map(|l| l.split('@').next().unwrap()).collect();
+    let from = calls.iter().rposition(|l| l.ends_with("mnt.mount")).unwrap();
+    let servers = ["stop seekless-loop", "stop seekless-file"];
+    assert!(calls[from].starts_with("stop"), "{calls:?}");
+    assert_eq!(calls[from + 1..], [&servers[..], &["daemon-reload"], &servers].concat());
+}
+
+/// The mount fails, and somebody removes the line meanwhile.
+#[test]
+fn an_adoption_that_fails_says_what_is_not_undone() {
+    need!("adoption", missing());
+    let system = System::new("not_undone").with_ext4().booted();
+    let mut failing = system.adopt(&["--area", "area"]);
+    let words = ["on purpose", "Undone, but for this", "is not in /etc/fstab"];
+    host::refused(failing.env("FAIL", "fstab"), &words);
+    assert!(!system.path("area").exists());
 }
 
 #[test]

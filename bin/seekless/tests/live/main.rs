@@ -7,6 +7,7 @@
 mod adaptive;
 mod adopted;
 mod adopting;
+mod adopting_devices;
 mod area;
 mod bad_input;
 mod browser;

@@ -32,6 +32,8 @@ start() {
         ;;
     *.mount)
         if [ -n "${FAIL:-}" ]; then
+            # An administrator edits the file meanwhile.
+            [ "$FAIL" != fstab ] || sed -i '/seekless adopt/d' "$ROOT/etc/fstab"
             echo "it failed on purpose" >&2
             exit 1
         fi
@@ -64,7 +66,8 @@ stop() {
 }
 
 case $1 in
-daemon-reload) ;;
+# A server that is started now could have the disk.
+daemon-reload) if [ -n "${PROBE:-}" ] && flock -n "$PROBE" true; then touch "$STATE/free"; fi ;;
 start) start "$2" ;;
 stop) stop "$2" ;;
 *) exit 2 ;;

@@ -14,6 +14,8 @@ echo \"$*\" >>\"$HERE/called\"
 case $0:$1 in
 */findmnt:*) cat \"$HERE/mounted\" ;;
 *:list-jobs) cat \"$HERE/job\" ;;
+*:show) cat \"$HERE/above\" ;;
+*:-q) [ \"$3\" != stopped.service ] ;;
 esac
 ";
 
@@ -28,6 +30,7 @@ impl Ublk {
             fs::write(&path, STAND_IN).unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         }
+        fs::write(dir.path().join("above"), "local-fs.target\n").unwrap();
         Self(dir)
     }
 
@@ -39,6 +42,8 @@ impl Ublk {
         let here = self.0.path().to_str().unwrap();
         let text = text.replace("/run/seekless/%i", here);
         let text = text.replace("%n", "seekless-ublk@restart.service").replace("${UBLK}", "3");
+        // As systemd does.
+        let text = text.replace("$$", "$");
         let start = format!("{key}=-/bin/sh -c '");
         let commands: Vec<&str> =
             text.lines().filter_map(|l| l.strip_prefix(&start)?.strip_suffix('\'')).collect();
@@ -72,6 +77,15 @@ fn a_restart_of_a_ublk_unit_mounts_again_and_a_stop_does_not() {
     let start = "start --no-block /srv/data /srv/more";
     assert_eq!(ublk.calls("restart", mounted, "stop "), ["stop /srv/data /srv/more"]);
     assert_eq!(ublk.calls("restart", mounted, "start "), [start]);
+    // Units that need a mount stop with it.
+    let above = "local-fs.target data.service\n\nstopped.service my\\x2djob.service\n";
+    fs::write(ublk.0.path().join("above"), above).unwrap();
+    let more = format!("{start} data.service my\\x2djob.service");
+    assert_eq!(ublk.calls("restart", mounted, "start "), [more.as_str()]);
+    assert_eq!(
+        ublk.calls("restart", mounted, "show "),
+        ["show -p RequiredBy --value /srv/data /srv/more"]
+    );
     assert_eq!(ublk.calls("restart", "", "start "), [""; 0]);
     assert_eq!(ublk.calls("stop", mounted, "start "), [""; 0]);
     assert_eq!(ublk.calls("restart", mounted, "-rno "), ["-rno TARGET /dev/ublkb3"; 2]);

@@ -1,4 +1,5 @@
-//! Lines of /etc/fstab that mount an adopted disk: switched off at adoption, and restored.
+//! Lines of /etc/fstab that mount an adopted disk: switched off at adoption, and restored. Lines of
+//! /etc/crypttab that open it are only read.
 
 use std::fs;
 use std::io;
@@ -11,6 +12,7 @@ use super::units::below;
 use super::{AdoptError, file, refused};
 
 const FSTAB: &str = "/etc/fstab";
+const CRYPTTAB: &str = "/etc/crypttab";
 /// The folders of the links to disks.
 const LINKS: &str = "/dev/disk";
 /// The kernel's list of disks and partitions.
@@ -24,6 +26,11 @@ const TAGS: &[(&str, &str)] = &[
     ("PARTLABEL=", "by-partlabel"),
 ];
 
+/// Beginnings of options that the unit of a mount cannot have: those of systemd for lines, and those
+/// of a second loop device above the served disk.
+const UNKNOWN: [&str; 6] =
+    ["x-systemd.", "x-initrd.", "comment=systemd.", "loop=", "offset=", "sizelimit="];
+
 /// A line that mounts a disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
@@ -36,12 +43,12 @@ pub(super) struct Entry {
 impl Entry {
     /// Refuses a line with a meaning that the unit of a mount cannot have.
     pub(super) fn check(&self) -> Result<(), AdoptError> {
-        let unknown = |o: &&str| *o == "noauto" || o.starts_with("x-systemd.");
+        let unknown = |o: &&str| *o == "noauto" || UNKNOWN.iter().any(|start| o.starts_with(start));
         let why = if self.kind == "swap" || !self.dir.is_absolute() {
             "mounts no file system; remove the line".to_owned()
         } else if let Some(option) = self.options.split(',').find(unknown) {
             format!(
-                "has the option {option}, which means nothing in the unit of a mount; remove the option, or the line"
+                "has the option {option}, which the unit of a mount cannot have; remove the option, or the line"
             )
         } else {
             return Ok(());
@@ -51,13 +58,18 @@ impl Entry {
 
     /// Whether the machine does not start without this mount.
     pub(super) fn is_required(&self) -> bool {
-        !self.options.split(',').any(|o| ["nofail", "_netdev"].contains(&o))
+        !self.has(&["nofail", "_netdev"])
+    }
+
+    /// Whether the line has one of these options.
+    fn has(&self, options: &[&str]) -> bool {
+        self.options.split(',').any(|o| options.contains(&o))
     }
 }
 
 /// The file itself, if it exists; a link is followed. Below another root, it must stay there.
-fn located(root: &Path) -> Result<Option<PathBuf>, AdoptError> {
-    let path = below(root, Path::new(FSTAB));
+fn located(root: &Path, table: &str) -> Result<Option<PathBuf>, AdoptError> {
+    let path = below(root, Path::new(table));
     let found = match path.canonicalize() {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         found => found.map_err(file(&path, "find it"))?,
@@ -70,8 +82,35 @@ fn located(root: &Path) -> Result<Option<PathBuf>, AdoptError> {
 }
 
 fn read(root: &Path) -> Result<String, AdoptError> {
-    let Some(path) = located(root)? else { return Ok(String::new()) };
+    read_table(root, FSTAB)
+}
+
+fn read_table(root: &Path, table: &str) -> Result<String, AdoptError> {
+    let Some(path) = located(root, table)? else { return Ok(String::new()) };
     fs::read_to_string(&path).map_err(file(&path, "read it"))
+}
+
+/// Refuses a disk that a line of /etc/crypttab opens, or a partition of which: at the next start of
+/// the machine, this line and the server would want the same disk.
+pub(super) fn check_crypttab(root: &Path, backing: &Path) -> Result<(), AdoptError> {
+    for line in read_table(root, CRYPTTAB)?.lines() {
+        let mut words = words(line);
+        let (Some(name), Some(source)) = (words.next(), words.next()) else { continue };
+        let wants =
+            |used: PathBuf| used == backing || is_partition(&used, backing, Path::new(DISKS));
+        if !name.starts_with('#') && disk_of(source, Path::new(LINKS)).is_some_and(wants) {
+            let why = format!(
+                "is opened as {name} by the line '{line}' of /etc/crypttab: adopt /dev/mapper/{name}, or remove the line"
+            );
+            return Err(refused(backing, why));
+        }
+    }
+    Ok(())
+}
+
+/// The words of a line: other blanks than these two are part of a word.
+fn words(line: &str) -> impl Iterator<Item = &str> {
+    line.split([' ', '\t']).filter(|word| !word.is_empty())
 }
 
 /// The lines that mount this disk, which is given by its canonical path. A line that uses a
@@ -79,6 +118,10 @@ fn read(root: &Path) -> Result<String, AdoptError> {
 pub(super) fn lines_of(root: &Path, backing: &Path) -> Result<Vec<Entry>, AdoptError> {
     let mut found = Vec::new();
     for line in read(root)?.lines() {
+        // It mounts a folder or a file, which may be on a server that does not answer.
+        if entry(line).is_some_and(|e| e.has(&["bind", "rbind"])) {
+            continue;
+        }
         let Some(used) = disk_of(line, Path::new(LINKS)) else { continue };
         if is_partition(&used, backing, Path::new(DISKS)) {
             let why = format!(
@@ -100,17 +143,31 @@ pub(super) fn lines_of(root: &Path, backing: &Path) -> Result<Vec<Entry>, AdoptE
 
 /// The lines that mount on this directory, of any disk.
 pub(super) fn lines_at(root: &Path, dir: &Path) -> Result<Vec<String>, AdoptError> {
-    // A file system that hangs may be mounted there, so only the folder above is looked at. A link
-    // leads elsewhere in another system.
-    let above = |at: &Path| at.parent().and_then(|above| above.canonicalize().ok());
-    let found = |at: &Path| Some(above(at)?.join(at.file_name()?));
-    let same = |at: &Path| {
-        at == dir || root == Path::new("/") && found(at).is_some_and(|found| found == dir)
-    };
+    let lines = entries(root)?.into_iter();
+    let lines = lines.filter(|e| e.dir == dir || found(root, &e.dir) == dir);
+    Ok(lines.map(|e| e.line).collect())
+}
+
+/// The directories on which a start of the machine mounts, but for this line.
+pub(super) fn dirs(root: &Path, but: Option<&Entry>) -> Result<Vec<PathBuf>, AdoptError> {
+    let others = entries(root)?.into_iter().filter(|e| Some(&e.line) != but.map(|e| &e.line));
+    let mounted = others.filter(|e| e.dir.is_absolute() && !e.has(&["noauto"]));
+    Ok(mounted.map(|e| found(root, &e.dir)).collect())
+}
+
+/// The lines that are in force.
+fn entries(root: &Path) -> Result<Vec<Entry>, AdoptError> {
     let text = read(root)?;
     let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
-    let lines = lines.filter(|line| entry(line).is_some_and(|e| same(&e.dir)));
-    Ok(lines.map(ToOwned::to_owned).collect())
+    Ok(lines.filter_map(entry).collect())
+}
+
+/// A directory without links on the way. A file system that hangs may be mounted there, so only the
+/// folder above is looked at. A link leads elsewhere in another system.
+fn found(root: &Path, dir: &Path) -> PathBuf {
+    let above = dir.parent().filter(|_| root == Path::new("/"));
+    let above = above.and_then(|above| above.canonicalize().ok());
+    above.zip(dir.file_name()).map_or_else(|| dir.to_owned(), |(above, name)| above.join(name))
 }
 
 /// Whether a line names its disk as the kernel does: the name may mean another disk elsewhere.
@@ -121,12 +178,14 @@ fn has_kernels_name(line: &str) -> bool {
 
 /// The canonical path of the disk that a line uses, if the disk exists.
 fn disk_of(line: &str, links: &Path) -> Option<PathBuf> {
-    let source = line.split_whitespace().next().filter(|s| !s.starts_with('#'))?;
+    let source = words(line).next().filter(|s| !s.starts_with('#'))?;
     let tagged = TAGS.iter().find_map(|(tag, folder)| {
         let value = source.strip_prefix(tag)?.trim_matches(['"', '\'']);
         Some(links.join(folder).join(link_name(&unescaped(value))))
     });
-    tagged.unwrap_or_else(|| PathBuf::from(unescaped(source))).canonicalize().ok()
+    let path = tagged.unwrap_or_else(|| PathBuf::from(unescaped(source)));
+    // A word such as `proc` is no file of the current folder.
+    if path.is_absolute() { path.canonicalize().ok() } else { None }
 }
 
 /// The directory of a line.
@@ -135,7 +194,7 @@ pub(super) fn dir_of(line: &str) -> Option<PathBuf> {
 }
 
 fn entry(line: &str) -> Option<Entry> {
-    let mut words = line.split_whitespace().skip(1);
+    let mut words = words(line).skip(1);
     Some(Entry {
         line: line.to_owned(),
         dir: PathBuf::from(unescaped(words.next()?)),
@@ -178,7 +237,7 @@ pub(super) fn disable(root: &Path, name: &str, line: &str) -> Result<(), AdoptEr
 pub(super) fn restore(root: &Path, name: &str) -> Result<(), AdoptError> {
     let prefix = prefix(name);
     // A power cut may have left it.
-    if let Some(target) = located(root)? {
+    if let Some(target) = located(root, FSTAB)? {
         let _ = fs::remove_file(part_of(&target));
     }
     change(root, |l| l.strip_prefix(&prefix).map(ToOwned::to_owned)).map(|_| ())
@@ -197,7 +256,7 @@ fn part_of(target: &Path) -> PathBuf {
 /// Replaces lines; whole or not at all. False if no line was replaced.
 fn change(root: &Path, with: impl Fn(&str) -> Option<String>) -> Result<bool, AdoptError> {
     // A link stays a link.
-    let Some(target) = located(root)? else { return Ok(false) };
+    let Some(target) = located(root, FSTAB)? else { return Ok(false) };
     let text = read(root)?;
     let mut changed = false;
     let mut new = String::new();
@@ -256,7 +315,44 @@ mod tests {
             assert_eq!(entry(&line).unwrap().dir, Path::new("/srv/my data"));
             assert_eq!(disk_of(&format!("#{line}"), &dir), None, "{source}");
         }
+        // No word is a file of the current folder, and no other blank ends a word.
+        assert!(Path::new("Cargo.toml").exists());
+        assert_eq!(disk_of("Cargo.toml /srv tmpfs", &dir), None);
+        let odd = entry("/dev/sdb1\t/srv/my\u{a0}data \t ext4").unwrap();
+        assert_eq!(odd.dir, Path::new("/srv/my\u{a0}data"));
         fs::remove_dir_all(&dir).unwrap();
+    }
+
+    /// The system opens it when it starts.
+    #[test]
+    fn a_disk_of_crypttab_is_refused() {
+        let root = folder("crypttab");
+        fs::create_dir_all(root.join("etc")).unwrap();
+        let disk = root.join("disk.img");
+        fs::write(&disk, b"x").unwrap();
+        let disk = disk.canonicalize().unwrap();
+        check_crypttab(&root, &disk).unwrap();
+        let path = disk.display();
+        for (line, refuses) in [
+            (format!("data {path} none luks"), true),
+            (format!("\tdata\t\t{path}"), true),
+            (format!("# data {path} none luks"), false),
+            (format!("#data {path} none luks"), false),
+            ("data UUID=x-none none luks".to_owned(), false),
+            (format!("data /dev/null {path} luks"), false),
+            ("data".to_owned(), false),
+            (String::new(), false),
+        ] {
+            fs::write(root.join("etc/crypttab"), format!("# <name> <device>\n{line}\n")).unwrap();
+            match check_crypttab(&root, &disk) {
+                Ok(()) => assert!(!refuses, "{line}"),
+                Err(e) => {
+                    let said = e.to_string();
+                    assert!(refuses && said.contains("/dev/mapper/data"), "{line}: {said}");
+                }
+            }
+        }
+        fs::remove_dir_all(&root).unwrap();
     }
 
     #[test]
@@ -268,6 +364,12 @@ mod tests {
             ("/srv ext4 _netdev", "", false),
             ("/srv ext4 noatime,noauto", "noauto", true),
             ("/srv ext4 nofail,x-systemd.automount", "x-systemd.automount", false),
+            ("/srv ext4 loop,offset=1048576", "offset=1048576", true),
+            ("/srv ext4 sizelimit=4096", "sizelimit=4096", true),
+            ("/srv ext4 loop=/dev/loop7", "loop=/dev/loop7", true),
+            ("/srv ext4 x-initrd.mount", "x-initrd.mount", true),
+            ("/srv ext4 comment=systemd.automount", "comment=systemd.automount", true),
+            ("/srv ext4 loop", "", true),
             ("none swap sw", "no file system", true),
         ] {
             let entry = entry(&format!("/dev/sdb1 {rest}")).unwrap();
@@ -303,6 +405,22 @@ mod tests {
             assert_eq!(is_partition(Path::new(one), Path::new(disk), &disks), is, "{one} {disk}");
         }
         fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn a_start_mounts_on_the_directories_of_lines_without_noauto() {
+        let root = folder("dirs");
+        fs::create_dir_all(root.join("etc")).unwrap();
+        let text = "proc /proc proc\n# /dev/null /off ext4\n/dev/null /srv/null none bind\n\
+            /dev/zero /mnt/zero ext4 noauto\nUUID=x-none / ext4\n/dev/zero none swap sw\n";
+        fs::write(root.join("etc/fstab"), text).unwrap();
+        let all = ["/proc", "/srv/null", "/"].map(PathBuf::from);
+        assert_eq!(dirs(&root, None).unwrap(), all);
+        let but = entry("UUID=x-none / ext4").unwrap();
+        assert_eq!(dirs(&root, Some(&but)).unwrap(), all[..2]);
+        // The line with `bind` mounts no disk, so its kernel's name is no matter.
+        assert_eq!(lines_of(&root, Path::new("/dev/null")).unwrap(), []);
+        fs::remove_dir_all(&root).unwrap();
     }
 
     #[test]

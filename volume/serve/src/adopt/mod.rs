@@ -5,8 +5,10 @@
 //! release undoes all that the record names.
 
 mod alone;
+mod checks;
 mod fstab;
 mod record;
+mod undo;
 mod units;
 
 use std::fmt::Write as _;
@@ -14,18 +16,19 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-use seekless_block::{Bytes, PAGE_BYTES, SECTOR_BYTES};
+use seekless_block::{Bytes, SECTOR_BYTES};
 use seekless_host::mounts::mounts;
 use seekless_host::{HostError, Opened, cannot_at, is_in_memory, quoted, signature};
 
 use crate::area::{self, AreaPlacement, MakeOptions, Share};
-use crate::backend::{guard, identity};
+use crate::backend::identity;
 use crate::builder::usual_trail;
-use crate::control::{AdministerError, Administered, state_of};
+use crate::control::{AdministerError, state_of};
 use crate::error::ServeError;
 use crate::ublk;
 use alone::Alone;
 use record::Record;
+use undo::undo;
 use units::Systemd;
 
 /// Share of the write buffer in percent: small, because adopted volumes start in write-through.
@@ -47,6 +50,8 @@ pub enum AdoptError {
         "{cause}. The steps before it could not be undone: {undoing}. `seekless release {name}` tries again"
     )]
     NotUndone { cause: Box<AdoptError>, undoing: Box<AdoptError>, name: String },
+    #[error("{cause}. Undone, but for this: {notes}")]
+    Undone { cause: Box<AdoptError>, notes: String },
 }
 
 impl From<HostError> for AdoptError {
@@ -115,11 +120,8 @@ pub fn plan(options: &AdoptOptions) -> Result<Adoption, AdoptError> {
     let opened = Opened::path(&backing, false).map_err(|e| unmount_first(e, &options.backing))?;
     let name = options.name.clone().unwrap_or_else(|| units::name_of(&backing));
     units::check_name(&name)?;
-    if let Some(known) = Record::find(&options.root, &backing, &name)? {
-        let by = format!("is adopted already, as {}; `seekless release {0}` ends that", known.name);
-        return Err(refused(&options.backing, by));
-    }
-    area::unused(&backing)?;
+    checks::check_new(options, &backing, &name)?;
+    checks::check_unclaimed(options, &backing, &opened)?;
     let entry = line_of(options, &backing)?;
     let (area, is_device) = place_of(options, &backing)?;
     let area = if is_device { lasting(&options.area, &area)? } else { area };
@@ -207,6 +209,10 @@ fn mount_of(
     systemd_runs: bool,
 ) -> Result<Option<units::Mounted>, AdoptError> {
     needed.iter().try_for_each(|path| units::check_path(path))?;
+    // The mounts of a system that does not run are not known.
+    if systemd_runs {
+        checks::check_hidden(options, entry, &needed[..2])?;
+    }
     let dir = match (&options.mount, entry) {
         (Some(dir), _) => absolute_new(dir)?,
         (None, Some(entry)) => {
@@ -218,31 +224,9 @@ fn mount_of(
     };
     let mount = units::Mounted::at(&dir, entry)?;
     needed.iter().try_for_each(|path| units::check_needed(path, &mount))?;
-    check_free(options, entry, &mount, systemd_runs)?;
+    checks::check_free(options, entry, &mount, systemd_runs)?;
+    checks::check_others(options, &mount)?;
     Ok(Some(mount))
-}
-
-/// Refuses a directory that another mount has, now or by a line of /etc/fstab: the unit would replace
-/// this mount, and a release would take it away.
-fn check_free(
-    options: &AdoptOptions,
-    entry: Option<&fstab::Entry>,
-    mount: &units::Mounted,
-    systemd_runs: bool,
-) -> Result<(), AdoptError> {
-    let dir = &mount.dir;
-    // The mounts of a system that does not run are not known.
-    if systemd_runs && mounts().unwrap_or_default().iter().any(|m| m.point == *dir) {
-        return Err(refused(dir, "is a mount already; unmount it, or name another directory"));
-    }
-    let own = entry.map(|entry| &entry.line);
-    let other = fstab::lines_at(&options.root, dir)?.into_iter().find(|line| Some(line) != own);
-    other.map_or(Ok(()), |line| {
-        let why = format!(
-            "is the directory of another line of /etc/fstab; remove the line '{line}', or name another directory"
-        );
-        Err(refused(dir, why))
-    })
 }
 
 impl Adoption {
@@ -304,7 +288,10 @@ impl Adoption {
         match self.steps() {
             Ok(remaining) => Ok(remaining),
             Err(cause) => match undo(&self.record, &self.systemd) {
-                Ok(_) => Err(cause),
+                Ok(notes) if notes.is_empty() => Err(cause),
+                Ok(notes) => {
+                    Err(AdoptError::Undone { cause: Box::new(cause), notes: notes.join("; ") })
+                }
                 Err(undoing) => Err(AdoptError::NotUndone {
                     cause: Box::new(cause),
                     undoing: Box::new(undoing),
@@ -391,86 +378,6 @@ pub fn release(what: &Path, root: &Path) -> Result<Released, AdoptError> {
     Ok(Released { disk: record.backing, notes })
 }
 
-/// Undoes all of an adoption that was done. Nothing is removed before all data is at home. Returns
-/// notes for the user.
-fn undo(record: &Record, systemd: &Systemd) -> Result<Vec<String>, AdoptError> {
-    let root = &systemd.root;
-    let mut notes = Vec::new();
-    if systemd.runs {
-        systemd.stop(record)?;
-    }
-    if record.is_area_made(root) {
-        bring_home(record, record.does_area_go(root))?;
-    }
-    // The unit counts before a line with its directory. So if the line comes first, one of both mounts
-    // the disk, whenever a power cut ends this. With two directories, both would want the disk. Without
-    // its area, the unit cannot mount, and a line may keep the machine from starting.
-    if record.is_line_of_mount() && record.area.exists() {
-        fstab::restore(root, &record.name)?;
-    }
-    record.remove_units(root)?;
-    // systemd leaves it when the server stops; it goes with the next start of the machine anyway.
-    let run = systemd.at(&units::run_of(&record.name));
-    // A restart that failed has left the file.
-    let _ = std::fs::remove_file(run.join("mounts"));
-    let _ = std::fs::remove_dir(run);
-    if let Some(line) = &record.fstab {
-        fstab::restore(root, &record.name)?;
-        if !fstab::has_line(root, line)? {
-            notes.push(format!(
-                "the line '{line}' is not in /etc/fstab: somebody has changed or removed the line that adoption switched off"
-            ));
-        }
-    }
-    if record.is_area_made(root) {
-        if record.area_is_device {
-            record.area_goes(root)?;
-        }
-        record.remove_area()?;
-    } else if record.has_area().unwrap_or(false) {
-        notes.push(format!(
-            "{} stays: it may be the area of this adoption, which was interrupted; if nothing else uses it, remove it",
-            record.area.display()
-        ));
-    }
-    if systemd.runs {
-        systemd.reload()?;
-    }
-    record.end(root)?;
-    Ok(notes)
-}
-
-/// Writes all data home, and ends a server that is left. If `area_goes`, an earlier release has done
-/// so, and may have removed the area in part.
-fn bring_home(record: &Record, area_goes: bool) -> Result<(), AdoptError> {
-    let Record { backing, area, .. } = record;
-    if !area_goes && record.has_area()? {
-        let volume = Administered::reach(backing, Some(area), false)?;
-        return match volume.detach(false, &mut |_| {}) {
-            Ok(_) => Ok(()),
-            Err(AdministerError::InUse { by, .. }) => {
-                Err(refused(backing, format!("in use, and nothing was removed: {by}")))
-            }
-            Err(e) => Err(e.into()),
-        };
-    }
-    // Without the area, home is complete unless its guard says otherwise.
-    let opened = Opened::path(backing, true)?;
-    ublk::ensure_no_device_waits(backing)?;
-    let mut first = vec![0; PAGE_BYTES as usize];
-    let read = rustix::io::pread(&opened.fd, &mut first, 0)
-        .map_err(|e| file(backing, "read its first page")(e.into()))?;
-    let page = first.as_slice().try_into().ok().filter(|_| read == first.len());
-    if page.and_then(guard::of_page).is_some() {
-        let why = format!(
-            "its newest data are in {}, which is gone; nothing was changed",
-            area.display()
-        );
-        return Err(refused(backing, why));
-    }
-    Ok(())
-}
-
 /// The disk in words: path, size, model, kind and contents.
 fn words(path: &Path, opened: &Opened) -> Result<String, AdoptError> {
     let mut text =
@@ -508,6 +415,10 @@ fn place_of(options: &AdoptOptions, backing: &Path) -> Result<(PathBuf, bool), A
             // Another system has its own file systems in memory.
             if options.root == Path::new("/") && folder.is_some_and(is_in_memory) {
                 let why = "would be in memory, and gone at the next start of the machine; name a file on a disk, or a blank device";
+                return Err(refused(area, why));
+            }
+            if options.root == Path::new("/") && place.starts_with("/tmp") {
+                let why = "would be in /tmp, which many systems empty when they start; name a file in another folder, or a blank device";
                 return Err(refused(area, why));
             }
             Ok((place, false))

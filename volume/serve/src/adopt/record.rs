@@ -74,6 +74,7 @@ impl Record {
         let folders = made.filter_map(|p| p.parent()).map(Path::to_owned);
         let folders = folders.chain(self.mount.as_ref().map(|m| m.dir.clone()));
         for folder in folders.chain([PathBuf::from(FOLDER)]) {
+            units::check_stays(root, &folder)?;
             let missing = folder.ancestors().take_while(|d| !below(root, d).is_dir());
             let mut missing: Vec<PathBuf> = missing.map(Path::to_owned).collect();
             missing.reverse();
@@ -160,10 +161,42 @@ impl Record {
         self.mark(root, MADE).exists()
     }
 
-    /// Notes that the area is not needed any more. The units must be gone: a server could write to the
-    /// area again.
-    pub(super) fn area_goes(&self, root: &Path) -> Result<(), AdoptError> {
-        if self.does_area_go(root) { Ok(()) } else { write_new(&self.mark(root, GOES), "") }
+    /// Notes that the area is not needed any more, and its id. The units must be gone: a server could
+    /// write to the area again.
+    fn area_goes(&self, root: &Path) -> Result<(), AdoptError> {
+        if self.does_area_go(root) {
+            return Ok(());
+        }
+        let id = if self.area.exists() {
+            area::id(&Opened::path(&self.area, true)?, &self.area)?
+        } else {
+            None
+        };
+        write_new(&self.mark(root, GOES), &id.map_or_else(String::new, |id| id.to_string()))
+    }
+
+    /// Makes the device of the area blank again, and notes that before. An earlier release may have
+    /// begun or done it, so the device may be used by others now: only this area is removed. Returns
+    /// what else is on the device, in words.
+    pub(super) fn end_area_on_device(&self, root: &Path) -> Result<Option<String>, AdoptError> {
+        let again = self.does_area_go(root);
+        self.area_goes(root)?;
+        if !self.area.exists() {
+            return Ok(None);
+        }
+        let opened = match Opened::path(&self.area, false) {
+            Err(HostError::Locked { by, .. } | HostError::InUse { by, .. }) if again => {
+                return Ok(Some(by));
+            }
+            opened => opened?,
+        };
+        let mark = self.mark(root, GOES);
+        let goes = fs::read_to_string(&mark).map_err(file(&mark, "read it"))?;
+        if area::id(&opened, &self.area)?.is_some_and(|id| id.to_string() == goes) {
+            area::make_blank(&opened, &self.area)?;
+            return Ok(None);
+        }
+        Ok(area::holds(&opened, &self.area)?)
     }
 
     pub(super) fn does_area_go(&self, root: &Path) -> bool {
@@ -187,7 +220,8 @@ impl Record {
         }
     }
 
-    /// Removes the file of the area; a device becomes blank again. A lost device stays as it is.
+    /// Removes the file of the area; a device becomes blank again. A lost device stays as it is. Only
+    /// for an area that nobody can have replaced: see [`Self::end_area_on_device`].
     pub(super) fn remove_area(&self) -> Result<(), AdoptError> {
         if self.area_is_device {
             if !self.area.exists() {
@@ -225,7 +259,7 @@ impl Record {
         Ok(())
     }
 
-    fn all(root: &Path) -> Result<Vec<Self>, AdoptError> {
+    pub(super) fn all(root: &Path) -> Result<Vec<Self>, AdoptError> {
         let folder = below(root, Path::new(FOLDER));
         let entries = match folder.read_dir() {
             Ok(entries) => entries,
@@ -239,9 +273,14 @@ impl Record {
         paths.iter().map(|path| Self::read(root, path)).collect()
     }
 
-    /// The numbers of the block devices of all adoptions.
+    /// The numbers of the block devices of all adoptions, and of units that were made by hand.
     pub(super) fn ublk_numbers(root: &Path) -> Result<Vec<u32>, AdoptError> {
-        Ok(Self::all(root)?.into_iter().filter_map(|r| r.ublk).collect())
+        let adopted = Self::all(root)?.into_iter().filter_map(|r| r.ublk);
+        let folder = below(root, Path::new(FOLDER));
+        let entries = folder.read_dir().into_iter().flatten().flatten().map(|e| e.path());
+        let settings = entries.filter(|path| path.extension().is_some_and(|e| e == "conf"));
+        let by_hand = settings.filter_map(|path| number_in(&fs::read_to_string(path).ok()?));
+        Ok(adopted.chain(by_hand).collect())
     }
 
     fn read(root: &Path, path: &Path) -> Result<Self, AdoptError> {
@@ -301,6 +340,12 @@ impl Record {
         );
         Err(refused(what, why))
     }
+}
+
+/// The number of the block device in the settings of a unit.
+fn number_in(settings: &str) -> Option<u32> {
+    let mut values = settings.lines().filter_map(|line| line.trim().strip_prefix("UBLK="));
+    values.next_back()?.trim_matches(['"', '\'']).parse().ok()
 }
 
 /// Writes a new file durably: whole, or not under this name. Half a record could not be read, and so
@@ -401,6 +446,26 @@ mod tests {
         begun.end(&root).unwrap();
         assert_eq!(fs::read_dir(&root).unwrap().count(), 0);
         fs::remove_dir(&root).unwrap();
+    }
+
+    #[test]
+    fn numbers_of_units_made_by_hand_are_taken() {
+        let root = std::env::temp_dir().join(format!("seekless-{}-hand", std::process::id()));
+        assert!(Record::ublk_numbers(&root).unwrap().is_empty());
+        let folder = below(&root, Path::new(FOLDER));
+        fs::create_dir_all(&folder).unwrap();
+        for (name, text) in [
+            ("a.conf", "BACKING=/dev/a\nUBLK=3\n"),
+            ("b.conf", "UBLK=\"5\"\n"),
+            ("c.conf", "# UBLK=7\nUBLK=\n"),
+            ("d.conf.part", "UBLK=8\n"),
+        ] {
+            fs::write(folder.join(name), text).unwrap();
+        }
+        let mut taken = Record::ublk_numbers(&root).unwrap();
+        taken.sort_unstable();
+        assert_eq!(taken, [3, 5]);
+        fs::remove_dir_all(&root).unwrap();
     }
 
     #[test]

@@ -31,9 +31,23 @@ const SERVED: &str = "run-seekless-%i-disk.mount";
 /// Longest name of an adoption: it is part of file names and of a unit's name.
 const NAME_MOST: usize = 64;
 
+/// This name has settings of another unit: /etc/seekless/watch.conf.
+const WATCH: &str = "watch";
+
 /// A path of the system below another root.
 pub(super) fn below(root: &Path, path: &Path) -> PathBuf {
     root.join(path.strip_prefix("/").unwrap_or(path))
+}
+
+/// Refuses a folder that a link leads out of the root: it belongs to the system that runs.
+pub(super) fn check_stays(root: &Path, folder: &Path) -> Result<(), AdoptError> {
+    let top = root.canonicalize().map_err(file(root, "find it"))?;
+    // What does not exist will be made in the folder above.
+    let found = folder.ancestors().find_map(|folder| below(root, folder).canonicalize().ok());
+    if found.is_none_or(|found| found.starts_with(&top)) {
+        return Ok(());
+    }
+    Err(refused(&below(root, folder), "a link leads out of the root on the way to it"))
 }
 
 /// A path of this system as the system below this root sees it. The root has no links.
@@ -99,13 +113,20 @@ pub(super) fn name_of(backing: &Path) -> String {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_');
     let name: String =
         text.chars().map(|c| if fits(c) { c } else { '_' }).take(NAME_MOST).collect();
-    let name = name.trim_start_matches('.');
-    if name.is_empty() { "disk".to_owned() } else { name.to_owned() }
+    match name.trim_start_matches('.') {
+        "" => "disk".to_owned(),
+        WATCH => format!("{WATCH}_"),
+        name => name.to_owned(),
+    }
 }
 
 pub(super) fn check_name(name: &str) -> Result<(), AdoptError> {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     let good = !name.is_empty() && name.len() <= NAME_MOST && name.chars().all(fits);
+    if name == WATCH {
+        let why = "is the name of the settings of seekless-watch.service; give another --name";
+        return Err(refused(Path::new(name), why));
+    }
     if good && !name.starts_with(['.', '-']) {
         return Ok(());
     }
@@ -338,6 +359,15 @@ impl Systemd {
             }
         }
         Ok(())
+    }
+
+    /// Stops servers that were started while their units were removed: without an area they would try
+    /// to start without end.
+    pub(super) fn stop_tries(&self, record: &Record) {
+        for unit in stops(record).into_iter().filter(|unit| unit.starts_with("seekless-")) {
+            // Usually there is none, which is an error too.
+            let _ = Self::call(&["stop", &unit]);
+        }
     }
 
     fn call(args: &[&str]) -> Result<(), AdoptError> {

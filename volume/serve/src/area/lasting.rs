@@ -398,7 +398,7 @@ impl Lasting {
     fn is_home(&self, moved: bool) -> Result<(), ServeError> {
         let s = &self.superblock;
         let (is, was) = (identity::label(&self.backing), s.label.as_str());
-        if !s.inside && !moved && !identity::same(&is, was) {
+        if !s.inside && !moved && !identity::is_of(&self.backing, was) {
             let why = format!(
                 "the area {} was made for '{was}', and this is '{is}'; if it is the same disk under a new name, give --moved",
                 self.place.display()

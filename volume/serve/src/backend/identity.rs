@@ -10,12 +10,16 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rustix::fs::FileType;
 use seekless_engine::format::Label;
 use seekless_host::blocks::{folder, numbers_of, whole_disk};
+use twox_hash::XxHash3_64;
 
 use super::remote::NbdUri;
 use crate::capture::disks_below;
 
 /// A file system's clock may not distinguish two writes within this time.
 const TICK: Duration = Duration::from_millis(20);
+
+/// Bytes that a label of 64 bytes keeps of the end of a long name.
+const LABEL_END: usize = 42;
 
 /// The name of home that its area stores. For a device this is its permanent name. For a file this
 /// is its inode number and its name, of which one may change. For an export of another server this
@@ -28,13 +32,48 @@ pub(crate) fn label(path: &Path) -> String {
         return Label::new(&text).as_str().to_owned();
     }
     let Ok(meta) = path.metadata() else { return String::new() };
-    let text = if FileType::from_raw_mode(meta.mode()) == FileType::BlockDevice {
-        device_name(path, meta.rdev())
-    } else {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        format!("file {} {name}", meta.ino())
-    };
-    Label::new(&text).as_str().to_owned()
+    if FileType::from_raw_mode(meta.mode()) == FileType::BlockDevice {
+        return fitted(&device_name(path, meta.rdev()));
+    }
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    cut(&format!("file {} {name}", meta.ino()))
+}
+
+fn cut(name: &str) -> String {
+    Label::new(name).as_str().to_owned()
+}
+
+/// The label of a device. The end of a name tells partitions apart, and disks of one model. So the
+/// label of a name that is too long is a checksum of all of it, and its end. Such a label begins with
+/// `disk`, any other label of a device with `device`.
+fn fitted(name: &str) -> String {
+    let short = cut(name);
+    if short == name {
+        return short;
+    }
+    let sum = XxHash3_64::oneshot(name.as_bytes());
+    let mut from = name.len().saturating_sub(LABEL_END);
+    while !name.is_char_boundary(from) {
+        from += 1;
+    }
+    cut(&format!("disk {sum:016x} {}", &name[from..]))
+}
+
+/// The label that earlier versions gave to the device at a path, if its name is too long for a label:
+/// its beginning alone.
+pub(crate) fn former_label(path: &Path) -> Option<String> {
+    let meta = path.metadata().ok()?;
+    let is_device = FileType::from_raw_mode(meta.mode()) == FileType::BlockDevice;
+    is_device.then(|| former(&device_name(path, meta.rdev()))).flatten()
+}
+
+fn former(name: &str) -> Option<String> {
+    Some(cut(name)).filter(|short| short != name)
+}
+
+/// True if an area with the label `was` may be that of the home at this path.
+pub(crate) fn is_of(path: &Path, was: &str) -> bool {
+    same(&label(path), was) || former_label(path).is_some_and(|label| label == was)
 }
 
 /// The name of the disk or file at a path, which stays as long as this disk or file is there. Of a
@@ -172,7 +211,12 @@ fn counts_all_writes(disk: &Path) -> bool {
 
 /// A device on other devices can be written through them, and uncounted writes prove nothing.
 fn device_stamp(number: u64) -> Option<[u8; 32]> {
-    let disk = whole_disk(sysfs(number));
+    stamp_at(&sysfs(number))
+}
+
+/// The same, by the kernel's folder of the device.
+fn stamp_at(place: &Path) -> Option<[u8; 32]> {
+    let disk = whole_disk(place.to_owned());
     let stacked = std::fs::read_dir(disk.join("slaves")).is_ok_and(|mut d| d.next().is_some());
     let counts = read(&disk.join("queue/iostats"))? == "1";
     if stacked || !counts || !counts_all_writes(&disk) || disk.join("loop").exists() {
@@ -186,7 +230,10 @@ fn device_stamp(number: u64) -> Option<[u8; 32]> {
     let boot = read(Path::new("/proc/sys/kernel/random/boot_id"))?;
     let digits: String = boot.chars().filter(char::is_ascii_hexdigit).collect();
     let boot = u128::from_str_radix(&digits, 16).ok()?;
-    Some(join([(boot >> 64) as u64, boot as u64, sequence, written]))
+    // The first sector of a partition: the rest is that of the whole disk, and so of its other
+    // partitions.
+    let from: u64 = read(&place.join("start")).map_or(Some(0), |start| start.parse().ok())?;
+    Some(join([(boot >> 64) as u64 ^ from, boot as u64, sequence, written]))
 }
 
 fn join(words: [u64; 4]) -> [u8; 32] {
@@ -243,6 +290,71 @@ mod tests {
             assert_ne!(stamp(file.as_fd()), before);
         }
         std::fs::remove_file(&path).unwrap();
+    }
+
+    /// Names as the kernel gives them to disks without a number of their own.
+    #[test]
+    fn long_names_that_differ_at_their_end_have_other_labels() {
+        let (ata, nvme) = ("t10.ATA     WDC WD10EZEX-08WN4A0", "57443130455a45582d30385f3031");
+        let serial = "WD-WCC6Y3";
+        let names = [
+            format!("device {ata}                        {serial}HJ5K1 part 1"),
+            format!("device {ata}                        {serial}HJ5K1 part 11"),
+            format!("device {ata}                        {serial}HJ5K2 part 1"),
+            format!("device nvme.8086-{nvme}-{nvme}-00000001"),
+            format!("device nvme.8086-{nvme}-{nvme}-00000002"),
+            format!("device {}x", "\u{e4}".repeat(61)),
+        ];
+        let labels: Vec<String> = names.iter().map(|name| fitted(name)).collect();
+        for (i, label) in labels.iter().enumerate() {
+            assert!(label.starts_with("disk ") && label.len() <= 64, "{label}");
+            assert!(!labels[..i].contains(label), "{label}");
+            // Stored and read, it stays; and it is what an earlier version stored.
+            assert_eq!(cut(label), *label);
+            assert_eq!(former(&names[i]).unwrap(), cut(&names[i]));
+        }
+        assert!(labels[1].ends_with("HJ5K1 part 11"), "{}", labels[1]);
+        assert_eq!(former(&names[0]), former(&names[1]), "an earlier version takes them for one");
+        // Names that fit are their own labels: areas that exist have these.
+        let most = format!("device {}", "x".repeat(57));
+        for name in ["device naa.5000c500a1b2c3d4 part 2", "device /dev/loop0", &most] {
+            assert_eq!((fitted(name).as_str(), former(name)), (name, None));
+        }
+    }
+
+    #[test]
+    fn the_label_of_a_home_is_of_this_home() {
+        let path = std::env::temp_dir().join(format!("seekless-label-{}", std::process::id()));
+        File::create(&path).unwrap();
+        assert!(is_of(&path, &label(&path)) && !is_of(&path, "device naa.1"));
+        assert_eq!(former_label(&path), None);
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn partitions_of_a_disk_have_other_stamps() {
+        let disk = std::env::temp_dir().join(format!("seekless-parts-{}", std::process::id()));
+        let file = |name: &str, text: &str| {
+            let path = disk.join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        let stat = |written: u64| format!("1 0 8 0 1 0 {written} 0 0 0 0 0 0 0 0 0 0\n");
+        file("queue/iostats", "1\n");
+        file("diskseq", "7\n");
+        file("stat", &stat(8));
+        for (name, start) in [("p1", "2048\n"), ("p2", "4096\n")] {
+            file(&format!("{name}/partition"), &name[1..]);
+            file(&format!("{name}/start"), start);
+        }
+        let places = [disk.clone(), disk.join("p1"), disk.join("p2")];
+        let stamps = || places.each_ref().map(|place| stamp_at(place).unwrap());
+        let before = stamps();
+        assert_eq!(stamps(), before);
+        assert!(before[0] != before[1] && before[1] != before[2] && before[0] != before[2]);
+        file("stat", &stat(16));
+        assert!(stamps().iter().zip(&before).all(|(now, before)| now != before));
+        std::fs::remove_dir_all(&disk).unwrap();
     }
 
     #[test]

@@ -22,13 +22,14 @@ fn names_come_from_disks_and_odd_ones_are_refused() {
         ("/dev/mapper/vg-home", "vg_home"),
         ("/srv/disk.img", "disk"),
         ("/srv/.img", "img"),
+        ("/srv/watch.img", "watch_"),
         ("/srv/my disk.img", "my_disk"),
         ("/srv/\u{e4}", "_"),
     ] {
         assert_eq!(name_of(Path::new(path)), name);
         check_name(name).unwrap();
     }
-    for bad in ["", "a b", "../a", "a/b", ".a", "-a", "a%b", &"a".repeat(65)] {
+    for bad in ["", "a b", "../a", "a/b", ".a", "-a", "a%b", "watch", &"a".repeat(65)] {
         assert!(check_name(bad).is_err(), "{bad}");
     }
     for bad in ["/a b", "/a%b", "/a$b", "/a\"b", "/a\\b", "/a\nb"] {

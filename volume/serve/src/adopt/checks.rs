@@ -1,0 +1,109 @@
+//! What others have made of a disk, a directory or a place of an area: refused before an adoption that
+//! would keep the machine from starting.
+
+use std::path::{Path, PathBuf};
+
+use seekless_host::Opened;
+use seekless_host::mounts::mounts;
+
+use super::record::Record;
+use super::units::{self, Mounted};
+use super::{AdoptError, AdoptOptions, absolute, fstab, refused};
+use crate::area;
+
+/// Refuses a disk or a name that is adopted already.
+pub(super) fn check_new(
+    options: &AdoptOptions,
+    backing: &Path,
+    name: &str,
+) -> Result<(), AdoptError> {
+    let Some(known) = Record::find(&options.root, backing, name)? else { return Ok(()) };
+    let theirs = known.backing.canonicalize().unwrap_or_else(|_| known.backing.clone());
+    let why = if theirs == backing {
+        format!("is adopted already, as {}; `seekless release {0}` ends that", known.name)
+    } else {
+        format!(
+            "cannot have the name {name}: {} is adopted under this name; give another --name",
+            known.backing.display()
+        )
+    };
+    Err(refused(&options.backing, why))
+}
+
+/// Refuses a disk that the system takes when it starts, perhaps before its server.
+pub(super) fn check_unclaimed(
+    options: &AdoptOptions,
+    backing: &Path,
+    opened: &Opened,
+) -> Result<(), AdoptError> {
+    area::unused(backing)?;
+    fstab::check_crypttab(&options.root, backing)?;
+    // The system looks for members on devices alone.
+    let member = if opened.dir.is_none() { area::member(opened, backing)? } else { None };
+    member.map_or(Ok(()), |what| {
+        let why = format!(
+            "is {what}, which the system takes when it starts; adopt the logical volume or the array above it"
+        );
+        Err(refused(&options.backing, why))
+    })
+}
+
+/// Refuses a directory that another mount has, now or by a line of /etc/fstab: the unit would replace
+/// this mount, and a release would take it away.
+pub(super) fn check_free(
+    options: &AdoptOptions,
+    entry: Option<&fstab::Entry>,
+    mount: &Mounted,
+    systemd_runs: bool,
+) -> Result<(), AdoptError> {
+    let dir = &mount.dir;
+    // The mounts of a system that does not run are not known.
+    if systemd_runs && mounts().unwrap_or_default().iter().any(|m| m.point == *dir) {
+        return Err(refused(dir, "is a mount already; unmount it, or name another directory"));
+    }
+    let own = entry.map(|entry| &entry.line);
+    let other = fstab::lines_at(&options.root, dir)?.into_iter().find(|line| Some(line) != own);
+    other.map_or(Ok(()), |line| {
+        let why = format!(
+            "is the directory of another line of /etc/fstab; remove the line '{line}', or name another directory"
+        );
+        Err(refused(dir, why))
+    })
+}
+
+/// Refuses a mount over files of other adoptions, whose servers need them before the mount. A file
+/// that is not there now may be on the disk that will be mounted.
+pub(super) fn check_others(options: &AdoptOptions, mount: &Mounted) -> Result<(), AdoptError> {
+    let top = absolute(&options.root)?;
+    for other in Record::all(&options.root)? {
+        for path in [&other.backing, &other.area].into_iter().filter(|path| path.exists()) {
+            units::check_needed(&units::seen(&top, path), mount)?;
+        }
+    }
+    Ok(())
+}
+
+/// Refuses files in a directory on which the next start of the machine mounts something that is not
+/// mounted now: this mount would come first, and hide them. `entry`: the line that adoption replaces.
+pub(super) fn check_hidden(
+    options: &AdoptOptions,
+    entry: Option<&fstab::Entry>,
+    files: &[PathBuf],
+) -> Result<(), AdoptError> {
+    let Ok(mounted) = mounts() else { return Ok(()) };
+    let adopted = Record::all(&options.root)?.into_iter().filter_map(|r| Some(r.mount?.dir));
+    let dirs = fstab::dirs(&options.root, entry)?;
+    for dir in adopted.chain(dirs).filter(|dir| dir.parent().is_some()) {
+        if mounted.iter().any(|m| m.point == dir) {
+            continue;
+        }
+        if let Some(path) = files.iter().find(|path| path.starts_with(&dir)) {
+            let why = format!(
+                "will be hidden by the mount at {}: mount this first, or name another place",
+                dir.display()
+            );
+            return Err(refused(path, why));
+        }
+    }
+    Ok(())
+}
