@@ -66,13 +66,13 @@ pub enum SimError {
     #[error("the disk refused an I/O")]
     Disk(#[from] DiskError),
     #[error(
-        "the simulated time passes 146 years: check the unit of the trace's times, or give a shorter --think"
+        "the simulated time passes 292 years: check the unit of the trace's times, or give a shorter --think"
     )]
     TooLate,
 }
 
-/// The latest simulated time at which a request is sent, about 146 years: later ones would wrap.
-const LATEST: SimTime = SimTime(1 << 62);
+/// The latest simulated time at which a request is sent, about 292 years: later ones would wrap.
+const LATEST: SimTime = SimTime(1 << 63);
 
 /// An I/O of the engine at the drive. It is two commands if it reaches across the optimized area.
 #[derive(Clone, Copy, Debug)]

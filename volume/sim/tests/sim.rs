@@ -202,7 +202,7 @@ fn what_does_not_fit_is_an_error_and_never_wraps() {
 #[test]
 fn a_time_beyond_all_clocks_is_an_error_and_never_wraps() {
     // 2^64 nanoseconds are 213,503 days.
-    let think = Replay::Think { time: Duration::from_millis(100_000 * 86_400_000) };
+    let think = Replay::Think { time: Duration::from_millis(110_000 * 86_400_000) };
     let mut sim = Simulation::new(toy(), config(think, Scheduler::Fcfs)).unwrap();
     sim.offer(&read(0, 0, 8)).unwrap();
     assert_eq!(sim.offer(&read(0, 8, 8)), Err(SimError::TooLate));

@@ -55,7 +55,7 @@ fn operations_are_counted_and_billed() {
     let total = number(&cost["total"]);
     assert!((total - 0.4e-6 - holding).abs() < 1e-15, "{cost}");
     assert!((number(&cost["per_million_requests"]) / (total * 1e4) - 1.0).abs() < 1e-9, "{cost}");
-    assert!(json["notes"].to_string().contains("power is not known"), "{json}");
+    assert!(json["notes"].to_string().contains("power of paper is not known"), "{json}");
     assert!(run["energy_j"].as_object().unwrap().values().all(Value::is_null), "{run}");
     assert_eq!(run["j_per_op"], Value::Null);
     // The same reads all over: one operation each.

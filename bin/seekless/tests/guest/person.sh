@@ -158,7 +158,7 @@ case $start in
     echo 'guest: first start'
     # Two minutes pass otherwise, before a stop gives up.
     mkdir -p /srv/data /etc/systemd/system/seekless-ublk@.service.d
-    printf '[Service]\nTimeoutStopSec=5s\n' >/etc/systemd/system/seekless-ublk@.service.d/short.conf
+    printf '[Service]\nTimeoutStopSec=30s\n' >/etc/systemd/system/seekless-ublk@.service.d/short.conf
     step installed
     system >before
     for name in to_the_byte adopted outlives_kills waits_for_a_reader; do step $name; done

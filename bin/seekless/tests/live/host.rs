@@ -492,7 +492,7 @@ pub(crate) fn let_go(device: &str) {
             Ok(_) => return,
             Err(e) => assert!(
                 e.kind() == std::io::ErrorKind::ResourceBusy
-                    && start.elapsed() < Duration::from_secs(20),
+                    && start.elapsed() < Duration::from_secs(120),
                 "{device}, unmounted: {e}"
             ),
         }
