@@ -76,7 +76,7 @@ fn an_overwrite_of_a_part_waits_only_for_its_page_to_come_home() {
     let mut world = World::new(writeback());
     world.issue_settled(Op::Write, home(3, 2));
     world.issue(Op::Write, Extent::new(GRID + 3 * 8, 2));
-    assert!(world.waiting.iter().all(|io| io.class == Class::Background), "destaged first");
+    assert!(world.waiting.iter().all(|io| io.class.is_background()), "destaged first");
     world.issue(Op::Write, home(50, 1));
     assert!(world.waiting.iter().any(|io| io.class == Class::Foreground), "others do not wait");
     world.settle();
@@ -633,7 +633,7 @@ fn a_write_over_a_dirty_page_waits_for_no_budget_of_a_move() {
     until(&mut world, none, |io| io.target == Target::Area && io.op == Op::Write);
     execute_all(&mut world);
     world.handle(Input::Install(plan_of(&[(0, 8, 0), (20, 8, 0), (40, 8, 0)])));
-    until(&mut world, none, |io| io.class == Class::Background && io.op == Op::Read);
+    until(&mut world, none, |io| io.class.is_background() && io.op == Op::Read);
     world.issue(Op::Write, Extent::new(GRID + 60 * 8, 1));
     let waited = waited(&mut world, |world| world.clients.is_empty());
     assert!(waited.is_some_and(|w| w < 5_000_000_000), "{waited:?}");

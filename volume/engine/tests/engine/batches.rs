@@ -11,7 +11,7 @@ fn flushes_area(io: &Io) -> bool {
 
 /// A write of a batch.
 fn goes_home(io: &Io) -> bool {
-    (io.target, io.op, io.class) == (Target::Home, Op::Write, Class::Background)
+    io.class.is_background() && (io.target, io.op) == (Target::Home, Op::Write)
 }
 
 /// The write buffer has eight pages, whose homes lie apart. No flush has covered them. The staging

@@ -117,7 +117,7 @@ fn what_stands_behind_a_record_that_a_failed_flush_has_lost_is_found() {
 fn a_flush_behind_a_lost_record_does_not_wait_until_a_replica_may_be_written() {
     let mut world = replicated();
     ask(&mut world, 30, &[(6, 1), (8, 1), (50, 1)]);
-    let of_replica = |io: &Io| io.class == Class::Background && io.target == Target::Home;
+    let of_replica = |io: &Io| io.class.is_background() && io.target == Target::Home;
     until(&mut world, none, of_replica);
     // A client's request arrives 5 ms after the I/O was sent, and waits for as long.
     world.now += 5_000_000;
@@ -147,7 +147,7 @@ fn a_flush_behind_a_lost_record_does_not_wait_until_a_replica_may_be_written() {
 fn called_clean() -> World {
     let mut world = replicated();
     world.handle(Input::Withdraw);
-    until(&mut world, none, |io| io.class == Class::Background && io.op == Op::WriteZeroes);
+    until(&mut world, none, |io| io.class.is_background() && io.op == Op::WriteZeroes);
     until(&mut world, none, telling);
     assert_eq!(world.engine.stained().count(), 1);
     world
@@ -206,7 +206,7 @@ fn what_is_written_after_it_was_cleaned_is_not_called_clean() {
 fn checkpoint(world: &mut World, held: impl Fn(&Io) -> bool) {
     let before = world.engine.stats().metadata_bytes;
     world.handle(Input::Command(Command::SetMode(Mode::WriteBack)));
-    let ends = |io: &Io| io.target == Target::Area && io.class == Class::Background;
+    let ends = |io: &Io| io.target == Target::Area && io.class.is_background();
     until(world, &held, |io| ends(io) && io.op == Op::Write);
     hold(world, held);
     assert!(world.engine.stats().metadata_bytes > before);
@@ -250,7 +250,7 @@ fn zeroes_that_waited_for_their_turn_do_not_go_over_a_client() {
     let at = until(&mut world, none, asked(home(52, 1), Op::Read));
     world.execute(at);
     world.handle(Input::Withdraw);
-    let zeroes = |io: &Io| io.class == Class::Background && io.op == Op::WriteZeroes;
+    let zeroes = |io: &Io| io.class.is_background() && io.op == Op::WriteZeroes;
     assert!(!world.waiting.iter().any(zeroes), "the pause");
     world.issue(Op::Write, home(21, 1));
     let mine = asked(home(21, 1), Op::Write);
@@ -290,7 +290,7 @@ fn a_discard_beside_a_write_that_waits_for_its_zeroes_waits() {
 fn zeroes(page: u64) -> impl Fn(&Io) -> bool {
     move |io| {
         let place = io.extent.overlaps(home(page, 1));
-        place && io.class == Class::Background && io.op == Op::WriteZeroes
+        place && io.class.is_background() && io.op == Op::WriteZeroes
     }
 }
 
@@ -349,7 +349,7 @@ fn a_flush_waits_for_no_budget_of_replicas() {
     ask_settled(&mut world, 20, &[(0, 1)]);
     ask(&mut world, 30, &[(2, 1), (4, 1), (6, 1)]);
     let reads =
-        |io: &Io| io.class == Class::Background && (io.target, io.op) == (Target::Home, Op::Read);
+        |io: &Io| io.class.is_background() && (io.target, io.op) == (Target::Home, Op::Read);
     execute_first(&mut world, none, reads);
     assert!(!world.waiting.iter().any(reads), "the budget");
     world.issue(Op::Write, home(20, 1));
@@ -376,7 +376,7 @@ fn a_flush_behind_a_lost_record_waits_for_no_budget_of_copies_in_doubt() {
     assert_eq!(world.engine.in_doubt(), Sectors(2 * 8));
     world.handle(Input::Tick);
     let reads =
-        |io: &Io| io.class == Class::Background && (io.target, io.op) == (Target::Home, Op::Read);
+        |io: &Io| io.class.is_background() && (io.target, io.op) == (Target::Home, Op::Read);
     execute_first(&mut world, none, reads);
     assert!(!world.waiting.iter().any(reads), "the budget");
     assert_eq!(world.engine.in_doubt(), Sectors(8));

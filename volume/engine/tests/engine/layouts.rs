@@ -192,7 +192,7 @@ fn background_work_keeps_its_budget_and_pauses_under_load() {
         rounds += 1;
         assert!(rounds < 100, "it must end");
         while !world.waiting.is_empty() {
-            if world.waiting[0].class == Class::Background {
+            if world.waiting[0].class.is_background() {
                 moved += world.waiting[0].extent.len.0;
             }
             world.execute(0);

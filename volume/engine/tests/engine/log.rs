@@ -188,7 +188,8 @@ fn a_record_names_no_tail_that_home_does_not_hold_durably() {
     let mut world = World::new(config);
     // The flush behind the destage; checkpoints flush home as well.
     let held = |world: &World, io: &Io| {
-        (io.target, io.op, io.class) == (Target::Home, Op::Flush, Class::Background)
+        io.class.is_background()
+            && (io.target, io.op) == (Target::Home, Op::Flush)
             && world.engine.stats().destaged_bytes > 0
     };
     let is_held = |world: &World| world.waiting.iter().any(|io| held(world, io));
@@ -223,8 +224,7 @@ fn a_record_names_no_tail_that_home_does_not_hold_durably() {
 fn a_copy_on_its_way_is_not_used_once_its_home_is_being_written() {
     let mut world = World::new(config(0));
     world.handle(Input::Install(plan_of(&[(3, 2, 0)])));
-    let read =
-        |io: &Io| (io.target, io.op, io.class) == (Target::Home, Op::Read, Class::Background);
+    let read = |io: &Io| io.class.is_background() && (io.target, io.op) == (Target::Home, Op::Read);
     until(&mut world, none, read);
     while let Some(at) = world.waiting.iter().position(read) {
         world.execute(at);

@@ -164,7 +164,7 @@ fn a_page_that_ram_holds_whole_is_not_read_again_for_its_replica() {
     ask(&mut world, 20, &[(0, 1), (2, 1), (4, 1)]);
     let mut read = Vec::new();
     while !stands(&world, 4) {
-        let background = |io: &&Io| io.class == Class::Background && io.op == Op::Read;
+        let background = |io: &&Io| io.class.is_background() && io.op == Op::Read;
         read.extend(world.waiting.first().filter(background).map(|io| io.extent));
         assert!(pass(&mut world, none));
     }
@@ -186,7 +186,7 @@ fn the_run_nearest_to_the_head_is_written_first() {
         world.execute(at);
         world.issue(Op::Read, home(head, 1));
         let found = until(&mut world, none, |io| {
-            io.class == Class::Background && io.target == Target::Home && io.op == Op::Write
+            io.class.is_background() && io.target == Target::Home && io.op == Op::Write
         });
         assert_eq!(world.waiting[found].extent, home(place, 1), "head at {head}");
         is_sound(&mut world);

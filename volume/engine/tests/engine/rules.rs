@@ -203,7 +203,7 @@ fn no_replica_is_written_where_a_client_writes() {
         until(&mut world, none, mine);
         ask(&mut world, 21, &[(0, 1)]);
         hold(&mut world, mine);
-        assert!(!world.waiting.iter().any(|io| io.class == Class::Background), "part: {part}");
+        assert!(!world.waiting.iter().any(|io| io.class.is_background()), "part: {part}");
         world.settle();
         assert!(!stands(&world, 0));
         is_sound(&mut world);
@@ -248,7 +248,7 @@ fn zeroes_come_where_replicas_stood_and_not_over_a_client() {
     // The client writes first, or the zeroes are in flight.
     for first in [true, false] {
         let mut world = replicated();
-        let zeroes = |io: &Io| io.class == Class::Background && io.op == Op::WriteZeroes;
+        let zeroes = |io: &Io| io.class.is_background() && io.op == Op::WriteZeroes;
         let mine = asked(home(21, 1), Op::Write);
         if first {
             world.issue(Op::Write, home(21, 1));
@@ -441,7 +441,7 @@ pub(super) fn fail(world: &mut World, at: usize) {
 fn where_zeroes_could_not_be_written_they_are_written_again() {
     let mut world = replicated();
     world.handle(Input::Withdraw);
-    let zeroes = |io: &Io| io.class == Class::Background && io.op == Op::WriteZeroes;
+    let zeroes = |io: &Io| io.class.is_background() && io.op == Op::WriteZeroes;
     fail_first(&mut world, none, zeroes);
     assert_ne!(world.engine.stained().count(), 0);
     world.settle();
@@ -470,7 +470,7 @@ fn the_area_hears_of_zeroes_only_after_home_has_them_for_good() {
 fn replicas_wait_until_what_clients_waited_for_them_is_earned() {
     let mut world = discarded(fs2(0));
     ask(&mut world, 20, &[(0, 1), (2, 1), (4, 1)]);
-    let background = |io: &Io| io.class == Class::Background && io.target == Target::Home;
+    let background = |io: &Io| io.class.is_background() && io.target == Target::Home;
     until(&mut world, none, background);
     // A client's request arrives 5 ms after the I/O was sent, and waits for as long.
     world.now += 5_000_000;
@@ -495,7 +495,7 @@ fn replicas_that_somebody_waits_for_wait_for_no_others_and_for_no_such_debt() {
     let mut world = discarded(fs2(0));
     ask(&mut world, 20, &[(0, 1), (2, 1), (4, 1)]);
     ask(&mut world, 24, &[(6, 1)]);
-    let background = |io: &Io| io.class == Class::Background && io.target == Target::Home;
+    let background = |io: &Io| io.class.is_background() && io.target == Target::Home;
     until(&mut world, none, background);
     world.now += 5_000_000;
     world.issue(Op::Read, home(52, 1));
@@ -552,7 +552,7 @@ fn an_administrator_waits_for_no_learned_work_and_for_no_budget() {
         (Command::Drain, Mode::WriteThrough),
     ]) {
         world.handle(Input::Install(plan(n % 2)));
-        until(&mut world, none, |io| io.class == Class::Background && io.op == Op::Read);
+        until(&mut world, none, |io| io.class.is_background() && io.op == Op::Read);
         world.handle(Input::Command(command));
         let done = |world: &World| {
             let engine = &world.engine;
@@ -574,7 +574,7 @@ fn an_administrator_waits_for_no_learned_work_and_for_no_budget() {
     // While a replica waits until what clients waited for it is earned.
     let mut world = discarded(slow(fs2(0)));
     ask(&mut world, 20, &[(0, 1), (2, 1), (4, 1)]);
-    until(&mut world, none, |io| io.class == Class::Background && io.target == Target::Home);
+    until(&mut world, none, |io| io.class.is_background() && io.target == Target::Home);
     world.handle(Input::Command(Command::Drain));
     world.handle(Input::Withdraw);
     let home_is_complete = |world: &World| {

@@ -453,7 +453,7 @@ fn a_failed_flush_of_a_checkpoint_leads_to_write_through_and_a_client_is_told() 
 #[test]
 fn a_checkpoint_beside_a_failed_flush_of_the_area_is_written_again() {
     let is_flush = |io: &Io| io.target == Target::Area && io.op == Op::Flush;
-    let is_page = |io: &Io| io.class == Class::Background && io.op == Op::Write;
+    let is_page = |io: &Io| io.class.is_background() && io.op == Op::Write;
     checkpoint_beside_a_failed_flush(is_flush);
     checkpoint_beside_a_failed_flush(is_page);
 }
