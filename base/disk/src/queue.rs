@@ -25,7 +25,7 @@ const MERGED_MOST: Sectors = Sectors(512 * 1024 / 512);
 
 /// A background command waits for foreground commands at most this long: `prio_aging_expire` of
 /// Linux's mq-deadline, 10 s. A disk that is always busy would never serve it.
-const AGES: Duration = Duration(10_000_000_000);
+pub(crate) const AGES: Duration = Duration(10_000_000_000);
 
 /// Commands in order of arrival for FCFS; for the other policies in any order, with the policy's
 /// search keys.

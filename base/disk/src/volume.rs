@@ -3,7 +3,8 @@
 //! object stores and SSDs. It has no arm and no scheduler.
 //!
 //! Commands start in the order of arrival, so the times of a foreground command are known when it
-//! arrives. Only background commands wait, for a time without waiting foreground commands.
+//! arrives. Only background commands wait, for a time without waiting foreground commands, or for
+//! 10 s.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -14,6 +15,7 @@ use serde::Serialize;
 use crate::disk::{Access, DiskError};
 use crate::drive::{Command, Completion};
 use crate::power_meter::Usage;
+use crate::queue::AGES;
 use crate::spec_check::RangeError;
 use crate::spin_down::{SpinDown, SpinDownError};
 use crate::token_bucket::TokenBucket;
@@ -273,7 +275,8 @@ impl Volume {
     fn begins(&self, w: &WaitingCommand) -> SimTime {
         let turn = self.turn(w.submitted);
         let piece = self.piece(w.command.op, w.command.extent, w.submitted);
-        turn.max(self.admitted(&piece))
+        // A volume that is always busy would never serve it.
+        turn.max(self.admitted(&piece)).min(w.submitted + AGES)
     }
 
     /// The time at which an operation that arrived at `submitted` gets a lane, after all earlier

@@ -209,7 +209,11 @@ impl Cell {
 /// for two ways of replay are refused.
 pub fn grid(base: &Options, axes: &[Axis]) -> Result<Vec<Cell>, String> {
     let swept = axes.iter().flat_map(|a| a.values.iter().map(|v| (a.key.as_str(), v.as_str())));
-    one_replay(replay_option(base.rolling.replay).into_iter().chain(swept))?;
+    // `open-loop=false` keeps the given way of replay.
+    let keeps = |a: &Axis| a.key == "open-loop" && a.values.iter().any(|v| v == "false");
+    let given = replay_option(base.rolling.replay)
+        .filter(|(key, _)| *key == "open-loop" || !axes.iter().any(keeps));
+    one_replay(given.into_iter().chain(swept))?;
     let mut cells = vec![Cell { settings: Vec::new(), options: base.clone() }];
     for (i, axis) in axes.iter().enumerate() {
         let Axis { key, values } = axis;
@@ -277,7 +281,9 @@ mod tests {
             (Some(open), &["queue-depth=1,8"], Some("open-loop queue-depth")),
             (Some(open), &["think=1ms"], Some("open-loop think")),
             (Some(("think", "10ms")), &["queue-depth=1,2"], Some("think queue-depth")),
-            (Some(deep), &["open-loop=true,false"], Some("queue-depth open-loop")),
+            (Some(deep), &["open-loop=true,false"], None),
+            (Some(deep), &["open-loop=true"], Some("queue-depth open-loop")),
+            (Some(("think", "10ms")), &["open-loop=true,false"], None),
             (Some(deep), &["think=1ms"], Some("queue-depth think")),
             (None, &["open-loop=true,false", "cache=1MiB,2MiB"], None),
             (None, &["queue-depth=1,8", "open-loop=false"], None),
