@@ -47,6 +47,11 @@ impl Class {
         fifo.or_else(|| self.waiting.iter().map(|waiting| waiting.submitted).min())
     }
 
+    /// Index of the command that has waited longest.
+    fn first(&self) -> Option<usize> {
+        (0..self.waiting.len()).min_by_key(|&i| self.waiting[i].order)
+    }
+
     /// Index of the stream's command with the shortest seek, if its seek is not longer than that of
     /// `chosen`.
     fn nearest_of(&self, stream: Option<StreamId>, disk: &Disk, chosen: usize) -> usize {
@@ -136,13 +141,18 @@ impl Queue {
                 None => return Next::Nothing,
             },
             scheduler => {
-                let Some(mut i) = scheduler.choose(&class.waiting, disk, at, self.memory) else {
+                let chosen = if aged {
+                    class.first()
+                } else {
+                    scheduler.choose(&class.waiting, disk, at, self.memory)
+                };
+                let Some(mut i) = chosen else {
                     return Next::Nothing;
                 };
                 if let Some(anticipation) = &mut self.anticipation {
                     let chosen = (&class.bag[i].command, &class.waiting[i].key);
                     match anticipation.advice(disk, at, chosen) {
-                        Advice::Wait(until) if may_wait => return Next::Wait(until),
+                        Advice::Wait(until) if may_wait && !aged => return Next::Wait(until),
                         Advice::Wait(_) | Advice::Go => {}
                         Advice::Prefer(stream) => i = class.nearest_of(stream, disk, i),
                     }

@@ -471,21 +471,24 @@ fn the_analysis_of_clustered_data_is_what_the_simulation_finds() {
 
 /// Clients keep the disk busy at every moment, and the write buffer is full. A write of a page that
 /// is dirty there waits until this page is home: a disk that first serves all other requests would
-/// never take it home.
+/// never take it home. I/Os that were sent before the client waited may age for 10 s.
 #[test]
-fn no_write_waits_for_a_moment_without_clients() {
+fn no_write_or_flush_waits_for_a_moment_without_clients() {
     let (disk, mut sim) = adaptive(Sectors(8192), Replay::Closed { depth: 32 });
     sim.engine.adaptive = false;
     sim.engine.write_buffer_percent = 100;
     sim.engine.mode = Mode::WriteBack;
     let mut sim = Simulation::new(disk, sim).unwrap();
     let mut dice = Dice::new(5);
-    for _ in 0..20_000 {
+    for _ in 0..40_000 {
         let op = if dice.below(5) == 0 { Op::Write } else { Op::Read };
         let extent = Extent::new(dice.below(10_000) * 8, 16);
         sim.offer(&Request::new(SimTime(0), op, extent)).unwrap();
+        if dice.below(50) == 0 {
+            sim.offer(&Request::new(SimTime(0), Op::Flush, Extent::default())).unwrap();
+        }
     }
     let m = sim.finish().unwrap();
-    assert!(m.engine.absorbed > 1000, "{:?}", m.engine);
-    assert!(m.response.max_ms() < 5000.0, "{} ms", m.response.max_ms());
+    assert!(m.engine.absorbed > 50, "{:?}", m.engine);
+    assert!(m.response.max_ms() < 12_000.0, "{} ms", m.response.max_ms());
 }

@@ -262,7 +262,9 @@ fn background_does_not_wait_for_ever() {
         for tag in [0, 1] {
             drive.submit(SimTime(0), command(tag, 0, false)).unwrap();
         }
+        // The command that has waited longest comes, and not the nearest one.
         drive.submit(SimTime(0), command(2, 30, true)).unwrap();
+        drive.submit(SimTime(1), command(0, 0, true)).unwrap();
         let (mut now, mut tag, mut served) = (SimTime(0), 3, None);
         while now < SimTime(60_000_000_000) {
             now = drive.next_event().unwrap();

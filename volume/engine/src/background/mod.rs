@@ -465,12 +465,14 @@ impl Engine {
     /// The class of a job's I/Os. On a disk that is always busy, one that may wait would never end,
     /// and so would the requests that wait for the job.
     pub(crate) fn class_of_jobs(&self) -> Class {
-        if self.is_hurried() { Class::InTurn } else { Class::Background }
+        let log = self.log.starved && self.sync.has_clients();
+        if log || self.is_hurried() { Class::InTurn } else { Class::Background }
     }
 
-    /// The class of records and flushes that no client waits for. A trail waits for them.
+    /// The class of records and flushes without data of clients. Clients or a trail may wait for them.
     pub(crate) fn class_of_records(&self) -> Class {
-        if self.has_trail() { Class::InTurn } else { Class::Background }
+        let waits = self.has_trail() || self.sync.has_clients();
+        if waits { Class::InTurn } else { Class::Background }
     }
 
     pub(crate) fn background_done(&mut self, what: BackgroundIo, ok: bool) {

@@ -144,6 +144,14 @@ impl Sync {
         self.waiting.len()
     }
 
+    /// Whether clients wait for the round that runs, or for the next one.
+    pub(crate) fn has_clients(&self) -> bool {
+        let is_client =
+            |w: &Waiter| matches!(w, Waiter::Flush(_) | Waiter::Write(..) | Waiter::Open);
+        let mut all = self.round.iter().flat_map(|r| &r.waiters).chain(&self.waiting);
+        !self.behind.is_empty() || all.any(is_client)
+    }
+
     /// Whether a flush failed that no client knows of; now one does.
     fn take_untold(&mut self) -> bool {
         std::mem::take(&mut self.home.untold) | std::mem::take(&mut self.area_untold)

@@ -76,7 +76,7 @@ fn an_overwrite_of_a_part_waits_only_for_its_page_to_come_home() {
     let mut world = World::new(writeback());
     world.issue_settled(Op::Write, home(3, 2));
     world.issue(Op::Write, Extent::new(GRID + 3 * 8, 2));
-    assert!(world.waiting.iter().all(|io| io.class.is_background()), "destaged first");
+    assert!(world.waiting.iter().all(|io| io.class == Class::InTurn), "destaged first");
     world.issue(Op::Write, home(50, 1));
     assert!(world.waiting.iter().any(|io| io.class == Class::Foreground), "others do not wait");
     world.settle();
