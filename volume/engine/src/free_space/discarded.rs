@@ -245,6 +245,19 @@ mod tests {
         engine.request(RequestId(page), &request);
     }
 
+    /// A write waits while a round is telling the area of zeroes there.
+    fn behind_zeroes() -> Engine {
+        let mut engine = replicated();
+        let map = &mut engine.free.map;
+        map.free.insert(0..16);
+        map.stained.insert(2..3);
+        map.open.insert(0..1);
+        map.clean(2..3);
+        assert!(map.tell(true));
+        write(&mut engine, 2);
+        engine
+    }
+
     /// The end of any I/O tries blocked writes again, for as long as a flush of home takes.
     #[test]
     fn writes_that_wait_for_their_region_take_no_more_memory_with_each_try() {
@@ -253,15 +266,7 @@ mod tests {
         [2, 3].into_iter().for_each(|page| write(&mut engine, page));
         (0..100).for_each(|_| engine.retry_blocked());
         assert_eq!((engine.blocked.len(), engine.sync.waiters()), (2, 1));
-        // Nor while a round is telling the area of zeroes there.
-        let mut engine = replicated();
-        let map = &mut engine.free.map;
-        map.free.insert(0..16);
-        map.stained.insert(2..3);
-        map.open.insert(0..1);
-        map.clean(2..3);
-        assert!(map.tell(true));
-        write(&mut engine, 2);
+        let mut engine = behind_zeroes();
         (0..100).for_each(|_| engine.retry_blocked());
         assert_eq!((engine.blocked.len(), engine.sync.waiters()), (1, 1));
     }
@@ -269,14 +274,7 @@ mod tests {
     /// Else the write would wait for each such round, and its wait would begin the next round.
     #[test]
     fn a_write_fails_where_the_area_cannot_be_told_of_zeroes() {
-        let mut engine = replicated();
-        let map = &mut engine.free.map;
-        map.free.insert(0..16);
-        map.stained.insert(2..3);
-        map.open.insert(0..1);
-        map.clean(2..3);
-        assert!(map.tell(true));
-        write(&mut engine, 2);
+        let mut engine = behind_zeroes();
         assert_eq!(engine.blocked.len(), 1, "the area is just being told");
         engine.free.map.told(false);
         engine.opened(false);
