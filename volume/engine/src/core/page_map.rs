@@ -64,6 +64,9 @@ pub const UNSUMMED: PageSum = (1 << 48) - 1;
 
 const EMPTY: u32 = u32::MAX;
 
+/// In a full table, one entry in a hundred or fewer is farther away than five bits can tell.
+const DISTANCE_BITS: u32 = 5;
+
 /// The state of a slot's copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
@@ -101,12 +104,15 @@ pub(crate) struct PageMap {
     homes: Box<[[u8; 5]]>,
     /// By slot, little endian: the sum of the page's bytes. Without meaning if free.
     sums: Box<[[u8; 6]]>,
-    /// Open addressing, linear probing. An entry has the slot in its low bits, and a part of the
-    /// hash in the bits that no slot needs. The hash rules out most other pages without a look at
-    /// `homes`, which would be a cache miss each.
+    /// Open addressing, linear probing in Robin Hood order (Celis, 1986): entries stand in the order
+    /// of the places where their searches start. From the low bits up, an entry has the slot, its
+    /// distance from that place, and a part of the hash, as far as there are bits. Distance and hash
+    /// rule out most other pages without a look at `homes`, which would be a cache miss each.
     table: Box<[u32]>,
     /// Bits of an entry that are the slot.
     slot_bits: u32,
+    /// Bits of an entry that are the distance. All ones are this distance or a longer one.
+    distance_bits: u32,
     counts: [u64; 4],
 }
 
@@ -115,12 +121,14 @@ impl PageMap {
     pub(crate) fn new(slots: u32) -> Self {
         // A load of 0.8 at most, and one empty entry at least: a search always ends.
         let entries = (slots as usize + (slots as usize).div_ceil(4)).max(1);
+        // All ones is no slot, so that no entry equals `EMPTY`.
+        let slot_bits = u32::BITS - slots.leading_zeros();
         Self {
             homes: vec![[0; 5]; slots as usize].into(),
             sums: vec![[0; 6]; slots as usize].into(),
             table: vec![EMPTY; entries].into(),
-            // All ones is no slot, so that no entry equals `EMPTY`.
-            slot_bits: u32::BITS - slots.leading_zeros(),
+            slot_bits,
+            distance_bits: (u32::BITS - slot_bits).min(DISTANCE_BITS),
             counts: [u64::from(slots), 0, 0, 0],
         }
     }
@@ -148,17 +156,21 @@ impl PageMap {
     /// All slots in which copies of a home page stand.
     pub(crate) fn find_all(&self, home: HomePage) -> impl Iterator<Item = Slot> + '_ {
         let hash = mix(home);
-        let tag = self.tag(hash as u32);
-        let mut at = self.start(hash);
+        let part = self.hash_part(hash as u32);
+        let (mut at, mut distance) = (self.start(hash), 0);
         std::iter::from_fn(move || {
             loop {
                 let entry = self.table[at];
-                if entry == EMPTY {
+                let (noted, here) = (self.noted(entry), self.farthest().min(distance));
+                // Entries of this page would stand before one whose search starts later.
+                if entry == EMPTY || noted < here {
                     return None;
                 }
                 at = self.next(at);
+                distance += 1;
+                let alike = noted == here && self.hash_part(entry) == part;
                 // The table names no free slot.
-                if self.tag(entry) == tag && self.word(self.slot_of(entry)) >> 2 == home.0 {
+                if alike && self.word(self.slot_of(entry)) >> 2 == home.0 {
                     return Some(self.slot_of(entry));
                 }
             }
@@ -201,12 +213,7 @@ impl PageMap {
         assert!(home.0 < HOME_PAGES_MAX, "home page {home:?} is past the last that can be mapped");
         if self.home(slot) != Some(home) {
             self.clear(slot);
-            let hash = mix(home);
-            let mut at = self.start(hash);
-            while self.table[at] != EMPTY {
-                at = self.next(at);
-            }
-            self.table[at] = self.entry(slot, hash);
+            self.insert(slot, mix(home));
         }
         self.put(slot, home.0 << 2 | state as u64);
         self.set_sum(slot, sum);
@@ -270,16 +277,40 @@ impl PageMap {
     }
 
     const fn slot_of(&self, entry: u32) -> Slot {
-        Slot(entry & !self.tag(u32::MAX))
+        Slot((entry as u64 & !(u64::MAX << self.slot_bits)) as u32)
     }
 
-    /// The bits of an entry that are not the slot.
-    const fn tag(&self, entry: u32) -> u32 {
-        (entry as u64 >> self.slot_bits << self.slot_bits) as u32
+    /// The bits of an entry that are neither slot nor distance.
+    const fn hash_part(&self, entry: u32) -> u32 {
+        let others = self.slot_bits + self.distance_bits;
+        (entry as u64 >> others << others) as u32
     }
 
-    const fn entry(&self, slot: Slot, hash: u64) -> u32 {
-        slot.0 | self.tag(hash as u32)
+    /// The distance that all ones stand for, and longer ones.
+    const fn farthest(&self) -> usize {
+        (1 << self.distance_bits) - 1
+    }
+
+    /// The distance that an entry notes.
+    const fn noted(&self, entry: u32) -> usize {
+        (entry as u64 >> self.slot_bits) as usize & self.farthest()
+    }
+
+    /// The entry as it is at another distance from the place where its search starts.
+    fn at_distance(&self, entry: u32, distance: usize) -> u32 {
+        let noted = distance.min(self.farthest()) as u64;
+        self.slot_of(entry).0 | self.hash_part(entry) | (noted << self.slot_bits) as u32
+    }
+
+    /// How far behind the place where its search starts an entry stands.
+    fn distance(&self, at: usize) -> usize {
+        let entry = self.table[at];
+        let noted = self.noted(entry);
+        if noted < self.farthest() {
+            return noted;
+        }
+        let start = self.start(mix(HomePage(self.word(self.slot_of(entry)) >> 2)));
+        if at >= start { at - start } else { at + self.table.len() - start }
     }
 
     /// Where a search for a hash begins: the upper bits of the hash, scaled to the table. A
@@ -294,30 +325,45 @@ impl PageMap {
 
     /// The entry of a slot that holds a home page.
     fn search(&self, slot: Slot, home: HomePage) -> usize {
-        let hash = mix(home);
-        let mut at = self.start(hash);
-        while self.table[at] != self.entry(slot, hash) {
+        let mut at = self.start(mix(home));
+        while self.slot_of(self.table[at]) != slot {
             at = self.next(at);
         }
         at
     }
 
-    /// Empties an entry. Then moves back later entries that are not at the place of their own hash.
-    /// So the table needs no marks of removed entries, which would make searches longer.
-    fn remove(&mut self, at: usize) {
-        let len = self.table.len();
-        let behind = |from: usize, to: usize| if to >= from { to - from } else { to + len - from };
-        let mut hole = at;
-        let mut at = self.next(at);
+    /// Adds an entry. On its way, each entry whose search starts later makes place for it.
+    fn insert(&mut self, slot: Slot, hash: u64) {
+        let mut entry = slot.0 | self.hash_part(hash as u32);
+        let (mut at, mut distance) = (self.start(hash), 0);
         while self.table[at] != EMPTY {
-            let wants = self.start(mix(HomePage(self.word(self.slot_of(self.table[at])) >> 2)));
-            if behind(wants, at) >= behind(hole, at) {
-                self.table[hole] = self.table[at];
-                hole = at;
+            let other = self.distance(at);
+            if other < distance {
+                let goes_on = self.table[at];
+                self.table[at] = self.at_distance(entry, distance);
+                (entry, distance) = (goes_on, other);
             }
             at = self.next(at);
+            distance += 1;
         }
-        self.table[hole] = EMPTY;
+        self.table[at] = self.at_distance(entry, distance);
+    }
+
+    /// Empties an entry. Then moves back the entries behind it, up to one that is at the place where
+    /// its search starts. So the table needs no marks of removed entries, which would make searches
+    /// longer.
+    fn remove(&mut self, mut at: usize) {
+        loop {
+            let next = self.next(at);
+            let entry = self.table[next];
+            let distance = if entry == EMPTY { 0 } else { self.distance(next) };
+            if distance == 0 {
+                break;
+            }
+            self.table[at] = self.at_distance(entry, distance - 1);
+            at = next;
+        }
+        self.table[at] = EMPTY;
     }
 }
 

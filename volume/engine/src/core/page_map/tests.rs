@@ -58,8 +58,13 @@ fn sorted(slots: impl Iterator<Item = Slot>) -> Vec<u32> {
 proptest! {
     #[test]
     fn the_map_is_a_list_of_slots((slots, steps) in (1u32..34).prop_flat_map(|slots|
-                                  (Just(slots), prop::collection::vec(step(slots), 1..120)))) {
+                                  (Just(slots), prop::collection::vec(step(slots), 1..120))),
+                                  bits in 0u32..=6) {
         let mut map = PageMap::new(slots);
+        // As in a large map, where slots leave few bits for the distance, or none.
+        if bits <= DISTANCE_BITS {
+            (map.slot_bits, map.distance_bits) = (32 - bits, bits);
+        }
         let mut twin = Twin::new();
         for step in steps {
             match step {
