@@ -251,9 +251,19 @@ pub(crate) fn holds(opened: &Opened, path: &Path) -> Result<Option<String>, Serv
     signature::found(&mut whole(opened)?).map_err(|e| failed(path)(e.into()))
 }
 
-/// What an opened device is a member of, in words: see [`signature::member`].
-pub(crate) fn member(opened: &Opened, path: &Path) -> Result<Option<&'static str>, ServeError> {
-    signature::member(&mut whole(opened)?).map_err(|e| failed(path)(e.into()))
+/// What an opened device, or a partition of it, is a member of, in words: see [`signature::member`].
+pub(crate) fn member(opened: &Opened, path: &Path) -> Result<Option<String>, ServeError> {
+    let parts = identity::partitions(path).into_iter().map(|(from, sectors)| {
+        ("has a partition that is", (from * SECTOR_BYTES, sectors * SECTOR_BYTES))
+    });
+    for (what, place) in [("is", (0, opened.bytes))].into_iter().chain(parts) {
+        let mut disk = part(&opened.fd, &[place])?;
+        let found = signature::member(&mut disk).map_err(|e| failed(path)(e.into()))?;
+        if let Some(name) = found {
+            return Ok(Some(format!("{what} {name}")));
+        }
+    }
+    Ok(None)
 }
 
 /// The id of the area that an opened device begins with.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::adopting::{MIB, System, same};
 use crate::host::{self, Loop, run, seekless};
@@ -96,6 +96,39 @@ fn a_member_of_lvm_or_raid_is_refused() {
         .write_all_at(b"LABELONE", 512)
         .unwrap();
     host::succeeds(&mut adopt("disk.img"));
+}
+
+/// The system would take the partition when it starts.
+#[test]
+fn a_disk_with_a_member_in_a_partition_is_refused() {
+    let missing = host::root().or_else(|| host::programs(&["losetup", "blockdev"]));
+    need!("a member in a partition", missing.or_else(|| host::loop_mounts("ext4")));
+    let system = System::new("member_within");
+    let disk = system.path("disk");
+    let file = File::create_new(&disk).unwrap();
+    file.set_len(64 * MIB).unwrap();
+    // A partition of 8,192 sectors from 2,048 on.
+    let mut table = [0u8; 512];
+    table[446..462].copy_from_slice(&[0, 0, 2, 0, 0x8e, 0, 2, 0, 0, 8, 0, 0, 0, 32, 0, 0]);
+    table[510..].copy_from_slice(&[0x55, 0xaa]);
+    file.write_all_at(&table, 0).unwrap();
+    let device = Loop::attach(&disk, &["-P"]);
+    let kernels = device.device().trim_start_matches("/dev/").to_owned();
+    let part = Path::new("/sys/block").join(&kernels).join(format!("{kernels}p1"));
+    let absent = (!part.exists()).then(|| "no partitions of loop devices".to_owned());
+    need!("a member in a partition", absent);
+    let _link = ById::new(device.device(), "member-within");
+    let adopt = ["adopt", device.device(), "--name", &system.name, "--area", "area", "--dry-run"];
+    host::succeeds(&mut system.command(&adopt));
+    let second = 2049 * 512;
+    File::options()
+        .write(true)
+        .open(device.device())
+        .unwrap()
+        .write_all_at(b"LABELONE", second)
+        .unwrap();
+    let words = [device.device(), "has a partition that is an LVM physical volume", "pvremove"];
+    host::refused(&mut system.command(&adopt), &words);
 }
 
 #[test]
