@@ -27,6 +27,7 @@ use seekless_engine::format::{
 };
 use seekless_engine::{AttachError, FormatOptions, Mode, format_area};
 use seekless_host::{HostError, OpenFile, Opened, cannot, private, signature};
+use twox_hash::XxHash3_64;
 
 use crate::backend::files::Disk;
 use crate::backend::guard;
@@ -47,6 +48,8 @@ const HEAD: Sectors = Sectors((1 << 20) / SECTOR_BYTES);
 /// Areas begin on a MiB boundary if possible.
 const ALIGN: u64 = HEAD.0;
 const MAGIC: &[u8] = b"SEEKLESS";
+/// In place of the checksum of zeroes.
+const BLANK: &str = "blank";
 /// Why a server refuses an area that may hold the only copy of some data.
 pub(crate) const NO_ROOM: &str = "has no space for a guard, which keeps the bare disk from being mounted while the area holds newest data: run `seekless volume drain`, then `seekless volume resize`, which makes this space, then `seekless volume mode writeback`";
 
@@ -251,26 +254,69 @@ pub(crate) fn holds(opened: &Opened, path: &Path) -> Result<Option<String>, Serv
     signature::found(&mut whole(opened)?).map_err(|e| failed(path)(e.into()))
 }
 
-/// What an opened device is a member of, in words: see [`signature::member`].
-pub(crate) fn member(opened: &Opened, path: &Path) -> Result<Option<&'static str>, ServeError> {
-    signature::member(&mut whole(opened)?).map_err(|e| failed(path)(e.into()))
+/// What an opened device, or a partition of it, is a member of, in words: see [`signature::member`].
+pub(crate) fn member(opened: &Opened, path: &Path) -> Result<Option<String>, ServeError> {
+    let parts = identity::partitions(path).into_iter().map(|(from, sectors)| {
+        ("has a partition that is", (from * SECTOR_BYTES, sectors * SECTOR_BYTES))
+    });
+    for (what, place) in [("is", (0, opened.bytes))].into_iter().chain(parts) {
+        let mut disk = part(&opened.fd, &[place])?;
+        let found = signature::member(&mut disk).map_err(|e| failed(path)(e.into()))?;
+        if let Some(name) = found {
+            return Ok(Some(format!("{what} {name}")));
+        }
+    }
+    Ok(None)
 }
 
-/// The id of the area that an opened device begins with.
-pub(crate) fn id(opened: &Opened, path: &Path) -> Result<Option<AreaId>, ServeError> {
-    let first = first_page(&mut whole(opened)?, path)?;
-    Ok(Superblock::decode(&first).ok().filter(|s| !s.inside).map(|s| s.uuid))
+/// Both ends of a file or device of `end` sectors, where programs look for signatures, without the
+/// first page.
+fn ends(end: u64) -> [(u64, u64); 2] {
+    let (look, first) = (HEAD.0.min(end), PAGE_SECTORS.min(end));
+    [(first, look), (look.max(end - look), end)]
 }
 
-/// Makes a device blank again: zeroes where programs look for signatures, at both ends. The first page
-/// goes last: if a power cut ends this, the device begins with the [`id`] of its area until all else
-/// is blank.
+/// Words for the area that an opened file or device begins with: its id, and for each of its [`ends`]
+/// a checksum or [`BLANK`]. The id alone is no proof: others may leave the first page as it is, such as
+/// RAID, whose marks are in the second page or near the end.
+pub(crate) fn known_by(opened: &Opened, path: &Path) -> Result<Option<Vec<String>>, ServeError> {
+    let mut disk = whole(opened)?;
+    let first = first_page(&mut disk, path)?;
+    let Some(superblock) = Superblock::decode(&first).ok().filter(|s| !s.inside) else {
+        return Ok(None);
+    };
+    let mut words = vec![superblock.uuid.to_string()];
+    for (from, to) in ends(disk.capacity().0) {
+        let mut bytes = vec![0; ((to - from) * SECTOR_BYTES) as usize];
+        if from < to {
+            disk.read(Extent::new(from, to - from), &mut bytes)
+                .map_err(|e| failed(path)(e.into()))?;
+        }
+        words.push(if bytes.iter().all(|b| *b == 0) {
+            BLANK.to_owned()
+        } else {
+            format!("{:016x}", XxHash3_64::oneshot(&bytes))
+        });
+    }
+    Ok(Some(words))
+}
+
+/// Whether these words are for the area that `noted` is for, or for a part of it that [`make_blank`]
+/// has left.
+pub(crate) fn is_left_of(words: &[String], noted: &str) -> bool {
+    let noted: Vec<&str> = noted.split(' ').collect();
+    let is = |(i, word): (usize, &String)| word == BLANK || noted.get(i) == Some(&word.as_str());
+    words.iter().enumerate().all(is)
+}
+
+/// Makes a device blank again: zeroes at both [`ends`]. The first page goes last: if a power cut ends
+/// this, the device begins with the id of its area until all else is blank.
 pub(crate) fn make_blank(opened: &Opened, path: &Path) -> Result<(), ServeError> {
     let mut disk = whole(opened)?;
     let end = disk.capacity().0;
-    let (look, first) = (HEAD.0.min(end), PAGE_SECTORS.min(end));
+    let [head, tail] = ends(end);
     let mut work = || -> Result<(), DeviceError> {
-        for (from, to) in [(first, look), (first.max(end - look), end), (0, first)] {
+        for (from, to) in [head, tail, (0, PAGE_SECTORS.min(end))] {
             if from < to {
                 disk.write_zeroes(Extent::new(from, to - from))?;
             }

@@ -103,18 +103,24 @@ mounted_again() {
     files | diff sums -
 }
 
-# As after an upgrade of a library: the file system and what needs it come back by themselves.
-step_restarts() {
-    old=$(server) needs=/run/systemd/system/needs.service
-    printf '[Unit]\nRequiresMountsFor=/srv/data\n[Service]\nExecStart=/bin/sleep 9999\n' >$needs
-    systemctl daemon-reload && systemctl start needs || return 1
-    try "systemctl restart $unit" && mounted_again || return 1
+needs_again() {
     tries=0
     until systemctl is-active --quiet needs; do
         tries=$((tries + 1))
         [ $tries -lt 100 ] || return 1
         sleep 0.2
     done
+}
+
+# As after an upgrade of a library: the file system and what needs it come back by themselves.
+step_restarts() {
+    old=$(server) needs=/run/systemd/system/needs.service
+    printf '[Unit]\nRequiresMountsFor=/srv/data\n[Service]\nExecStart=/bin/sleep 9999\nExecStop=/bin/sleep 5\n' >$needs
+    systemctl daemon-reload && systemctl start needs || return 1
+    try "systemctl restart $unit" && mounted_again && needs_again || return 1
+    # Both at once, as needrestart does: systemd cancels the restart of the unit that needs the mount.
+    try "systemctl restart needs $unit"
+    mounted_again && needs_again || return 1
     systemctl stop needs && rm $needs && systemctl daemon-reload || return 1
     [ "$(server)" != "$old" ] && [ ! -e /run/seekless/vdb/mounts ]
 }

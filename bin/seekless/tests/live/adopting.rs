@@ -75,6 +75,22 @@ impl System {
         self.command(&[&["adopt", "disk.img", "--name", &self.name], rest].concat())
     }
 
+    /// Releases the disk; returns what it notes.
+    pub(crate) fn release(&self) -> String {
+        let output = self.command(&["release", &self.name]).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stderr).unwrap()
+    }
+
+    /// A release that fails at its last step: all but its record is undone.
+    pub(crate) fn release_ends_early(&self) {
+        // This file cannot be removed.
+        let part = self.path(&format!("root/etc/seekless/{}.adopted.json.part", self.name));
+        fs::create_dir(&part).unwrap();
+        host::refused(&mut self.command(&["release", &self.name]), &[".part", "remove"]);
+        fs::remove_dir(&part).unwrap();
+    }
+
     /// Every file, folder and link of the system, and the image, with their bytes.
     pub(crate) fn all(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let mut found = BTreeMap::new();
@@ -220,12 +236,7 @@ fn release_names_what_it_leaves_and_what_it_does_not_find() {
     let text = fs::read_to_string(&fstab).unwrap();
     let kept: Vec<&str> = text.lines().filter(|l| !l.contains("noatime")).collect();
     fs::write(&fstab, kept.join("\n")).unwrap();
-    let release = || {
-        let output = system.command(&["release", &system.name]).output().unwrap();
-        assert!(output.status.success(), "{output:?}");
-        String::from_utf8(output.stderr).unwrap()
-    };
-    let said = release();
+    let said = system.release();
     let notes: Vec<&str> = said.lines().filter(|l| l.starts_with("note: ")).collect();
     assert!(notes.len() == 2 && notes[0].contains("noatime,loop 0 2' is not in"), "{said}");
     assert!(notes[1].contains("/area stays") && system.path("area").exists(), "{said}");
@@ -233,7 +244,7 @@ fn release_names_what_it_leaves_and_what_it_does_not_find() {
     fs::remove_file(system.path("area")).unwrap();
     fs::write(&fstab, &before[&fstab]).unwrap();
     host::succeeds(&mut system.adopt(&["--area", "area"]));
-    assert_eq!(release(), "");
+    assert_eq!(system.release(), "");
     same(&before, &system.all(), "released");
 }
 
@@ -391,6 +402,25 @@ fn an_area_that_a_mount_will_hide_is_refused() {
     host::succeeds(&mut adopt());
 }
 
+/// The mount of another adoption is not up.
+#[test]
+fn an_area_that_the_mount_of_an_adoption_will_hide_is_refused() {
+    let system = System::new("hidden_by");
+    fs::write(system.path("root/etc/fstab"), "# none").unwrap();
+    File::create_new(system.path("x.img")).unwrap().set_len(64 * MIB).unwrap();
+    let mnt = system.path("mnt").display().to_string();
+    let first = ["adopt", "x.img", "--name", &system.name, "--area", "area", "--mount", &mnt];
+    host::succeeds(&mut system.command(&first));
+    let system = system.booted();
+    let name = format!("{}_2", system.name);
+    let adopt = |area: &str| {
+        system.command(&["adopt", "disk.img", "--name", &name, "--area", area, "--dry-run"])
+    };
+    let words = format!("will be hidden by the mount at {mnt}");
+    host::refused(&mut adopt("mnt/area"), &["mnt/area", &words]);
+    host::succeeds(&mut adopt("area2"));
+}
+
 /// A start of Debian empties this folder.
 #[test]
 fn an_area_in_tmp_is_refused() {
@@ -446,7 +476,7 @@ fn an_image_under_a_loop_device_is_refused_by_each_of_its_names() {
     host::succeeds(&mut system.adopt(&["--area", "area", "--dry-run"]));
 }
 
-fn missing() -> Option<String> {
+pub(crate) fn missing() -> Option<String> {
     let host = host::fuse().or_else(host::root).or_else(|| host::loop_mounts("ext4"));
     host.or_else(|| {
         host::programs(&["losetup", "mkfs.ext4", "e2fsck", "umount", "setsid", "flock"])
@@ -518,7 +548,7 @@ fn an_adoption_that_fails_says_what_is_not_undone() {
     need!("adoption", missing());
     let system = System::new("not_undone").with_ext4().booted();
     let mut failing = system.adopt(&["--area", "area"]);
-    let words = ["on purpose", "Undone, but for this", "is not in /etc/fstab"];
+    let words = ["on purpose", "Undone. Note: ", "is not in /etc/fstab"];
     host::refused(failing.env("FAIL", "fstab"), &words);
     assert!(!system.path("area").exists());
 }

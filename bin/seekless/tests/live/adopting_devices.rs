@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::os::unix::fs::FileExt as _;
-use std::path::PathBuf;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
 
 use crate::adopting::{MIB, System, same};
 use crate::host::{self, Loop, run, seekless};
@@ -98,6 +100,39 @@ fn a_member_of_lvm_or_raid_is_refused() {
     host::succeeds(&mut adopt("disk.img"));
 }
 
+/// The system would take the partition when it starts.
+#[test]
+fn a_disk_with_a_member_in_a_partition_is_refused() {
+    let missing = host::root().or_else(|| host::programs(&["losetup", "blockdev"]));
+    need!("a member in a partition", missing.or_else(|| host::loop_mounts("ext4")));
+    let system = System::new("member_within");
+    let disk = system.path("disk");
+    let file = File::create_new(&disk).unwrap();
+    file.set_len(64 * MIB).unwrap();
+    // A partition of 8,192 sectors from 2,048 on.
+    let mut table = [0u8; 512];
+    table[446..462].copy_from_slice(&[0, 0, 2, 0, 0x8e, 0, 2, 0, 0, 8, 0, 0, 0, 32, 0, 0]);
+    table[510..].copy_from_slice(&[0x55, 0xaa]);
+    file.write_all_at(&table, 0).unwrap();
+    let device = Loop::attach(&disk, &["-P"]);
+    let kernels = device.device().trim_start_matches("/dev/").to_owned();
+    let part = Path::new("/sys/block").join(&kernels).join(format!("{kernels}p1"));
+    let absent = (!part.exists()).then(|| "no partitions of loop devices".to_owned());
+    need!("a member in a partition", absent);
+    let _link = ById::new(device.device(), "member-within");
+    let adopt = ["adopt", device.device(), "--name", &system.name, "--area", "area", "--dry-run"];
+    host::succeeds(&mut system.command(&adopt));
+    let second = 2049 * 512;
+    File::options()
+        .write(true)
+        .open(device.device())
+        .unwrap()
+        .write_all_at(b"LABELONE", second)
+        .unwrap();
+    let words = [device.device(), "has a partition that is an LVM physical volume", "pvremove"];
+    host::refused(&mut system.command(&adopt), &words);
+}
+
 #[test]
 fn a_disk_is_released_when_the_device_of_its_area_is_gone() {
     let missing = host::root().or_else(|| host::programs(&["losetup", "blockdev"]));
@@ -135,29 +170,28 @@ impl OnDevice {
         Self { link, device, before, system }
     }
 
-    /// As a release that a power cut ended while it made the device blank.
+    /// As a release that a power cut ended just before it made the device blank.
     fn goes(&self) {
-        let mut dump = seekless();
-        dump.args(["volume", "dump", "disk.img", "--json", "--area", self.device.device()]);
-        let dump = host::succeeds(dump.current_dir(self.system.dir.path()));
-        let dump: serde_json::Value = serde_json::from_str(&dump).unwrap();
-        let id = dump["superblock"]["uuid"].as_str().unwrap();
-        let mark = format!("root/etc/seekless/{}.area-goes", self.system.name);
-        fs::write(self.system.path(&mark), id).unwrap();
+        let area = fs::read(self.device.device()).unwrap();
+        self.system.release_ends_early();
+        self.write(&area, 0);
     }
 
-    fn zero(&self, from: u64, bytes: u64) {
+    fn write(&self, bytes: &[u8], from: u64) {
         let device = File::options().write(true).open(self.device.device()).unwrap();
-        device.write_all_at(&vec![0; bytes as usize], from).unwrap();
+        device.write_all_at(bytes, from).unwrap();
         device.sync_all().unwrap();
     }
 
-    /// Releases the disk again; returns what it says.
+    fn zero(&self, from: u64, bytes: u64) {
+        self.write(&vec![0; bytes as usize], from);
+    }
+
+    /// Releases the disk again; returns what it notes.
     fn release(&self) -> String {
-        let output = self.system.command(&["release", &self.system.name]).output().unwrap();
-        assert!(output.status.success(), "{output:?}");
+        let said = self.system.release();
         same(&self.before, &self.system.all(), "released");
-        String::from_utf8(output.stderr).unwrap()
+        said
     }
 }
 
@@ -212,6 +246,41 @@ fn a_repeated_release_leaves_what_others_have_on_the_device() {
     host::succeeds(format.args(["volume", "format", "--at", device]).arg(other));
     let kept = fs::read(device).unwrap();
     let said = adopted.release();
-    assert!(said.contains("stays as it is") && said.contains("an area"), "{said}");
+    assert!(said.contains("stays as it is") && said.contains("holds an area"), "{said}");
     assert!(fs::read(device).unwrap() == kept, "not a byte of it");
+    drop(adopted);
+
+    // A RAID leaves the first page as the area left it.
+    let adopted = OnDevice::new("others_raid");
+    let device = adopted.device.device();
+    adopted.goes();
+    adopted.zero(4096, MIB - 4096);
+    adopted.write(b"\xfc\x4e\x2b\xa9", 4096);
+    let kept = fs::read(device).unwrap();
+    let said = adopted.release();
+    assert!(said.contains("stays as it is"), "{said}");
+    assert!(fs::read(device).unwrap() == kept, "not a byte of it");
+}
+
+/// Only the device is left to do: all else was undone.
+#[test]
+fn a_repeated_release_ends_although_the_device_of_its_area_fails_or_is_in_use() {
+    let missing = host::root().or_else(|| host::programs(&["losetup", "blockdev"]));
+    need!("an area on a device", missing.or_else(|| host::loop_mounts("ext4")));
+    let adopted = OnDevice::new("refuses");
+    let device = adopted.device.device();
+    adopted.goes();
+    run(["blockdev", "--setro", device]);
+    let said = adopted.release();
+    assert!(said.contains("stays as it is") && !said.contains("may not be"), "{said}");
+    drop(adopted);
+
+    let adopted = OnDevice::new("in_use");
+    adopted.goes();
+    let mut user = File::options();
+    user.read(true).custom_flags(OFlags::EXCL.bits().cast_signed());
+    let user = user.open(adopted.device.device()).unwrap();
+    let said = adopted.release();
+    assert!(said.contains("stays as it is") && said.contains("in use"), "{said}");
+    drop(user);
 }

@@ -33,6 +33,7 @@ mod private;
 mod programs;
 mod record;
 mod recorded;
+mod releasing;
 mod remembered;
 mod replicas;
 mod same_bytes;

@@ -1,7 +1,8 @@
 #!/bin/sh
 # What the test of adoption has in place of systemctl: runs the units below $ROOT, in their order.
 set -eu
-units=$ROOT/etc/systemd/system
+# What the last `daemon-reload` has read.
+units=$STATE/units
 mkdir -p "$STATE"
 echo "$*" >>"$STATE/calls"
 
@@ -66,8 +67,12 @@ stop() {
 }
 
 case $1 in
-# A server that is started now could have the disk.
-daemon-reload) if [ -n "${PROBE:-}" ] && flock -n "$PROBE" true; then touch "$STATE/free"; fi ;;
+daemon-reload)
+    rm -rf "$units"
+    cp -R "$ROOT/etc/systemd/system" "$units"
+    # A server that is started now could have the disk.
+    if [ -n "${PROBE:-}" ] && flock -n "$PROBE" true; then touch "$STATE/free"; fi
+    ;;
 start) start "$2" ;;
 stop) stop "$2" ;;
 *) exit 2 ;;

@@ -11,12 +11,21 @@ use crate::need;
 /// Stands in place of systemctl and findmnt: writes its words to a file, and says what another holds.
 const STAND_IN: &str = "#!/bin/sh
 echo \"$*\" >>\"$HERE/called\"
-case $0:$1 in
+case $0:$1:$3:$5 in
 */findmnt:*) cat \"$HERE/mounted\" ;;
-*:list-jobs) cat \"$HERE/job\" ;;
-*:show) cat \"$HERE/above\" ;;
-*:-q) [ \"$3\" != stopped.service ] ;;
+*:list-jobs:*) grep -F -e \"$3\" \"$HERE/jobs\" ;;
+*:show:RequiredBy:*) cat \"$HERE/above\" ;;
+*:show:Job:*) while read -r job unit rest; do [ \"$unit\" != \"$5\" ] || echo \"$job\"; done <\"$HERE/jobs\" ;;
+*:show:ActiveState:stopped.service | *:queued.service) echo inactive ;;
+*:show:ActiveState:restarts.service) echo deactivating ;;
+*:show:ActiveState:begins.service) echo activating ;;
+*:show:ActiveState:*) echo active ;;
 esac
+";
+/// The jobs of these units. The number of one is the end of another's.
+const JOBS: &str = " 8 restarts.service restart running
+ 9 queued.service start waiting
+19 ends.service stop waiting
 ";
 
 /// A folder in place of /run/seekless/NAME, with the commands of the unit of a ublk device.
@@ -58,8 +67,8 @@ impl Ublk {
 
     /// The calls with this first word, of a stop with this job, and of the next start.
     fn calls(&self, job: &str, mounted: &str, word: &str) -> Vec<String> {
-        let job = format!(" 7 seekless-ublk@restart.service {job} running\n");
-        for (name, text) in [("job", job.as_str()), ("mounted", mounted), ("called", "")] {
+        let jobs = format!("{JOBS} 7 seekless-ublk@restart.service {job} running\n");
+        for (name, text) in [("jobs", jobs.as_str()), ("mounted", mounted), ("called", "")] {
             fs::write(self.0.path().join(name), text).unwrap();
         }
         self.run("ExecStop");
@@ -78,12 +87,15 @@ fn a_restart_of_a_ublk_unit_mounts_again_and_a_stop_does_not() {
     assert_eq!(ublk.calls("restart", mounted, "stop "), ["stop /srv/data /srv/more"]);
     assert_eq!(ublk.calls("restart", mounted, "start "), [start]);
     // Units that need a mount stop with it.
-    let above = "local-fs.target data.service\n\nstopped.service my\\x2djob.service\n";
+    let above = "local-fs.target data.service\n\nstopped.service my\\x2djob.service\n\
+        restarts.service queued.service ends.service begins.service\n";
     fs::write(ublk.0.path().join("above"), above).unwrap();
-    let more = format!("{start} data.service my\\x2djob.service");
+    // A restart of both at once: that of the unit above is cancelled when its mount stops.
+    let going = "restarts.service queued.service begins.service";
+    let more = format!("{start} data.service my\\x2djob.service {going}");
     assert_eq!(ublk.calls("restart", mounted, "start "), [more.as_str()]);
     assert_eq!(
-        ublk.calls("restart", mounted, "show "),
+        ublk.calls("restart", mounted, "show -p RequiredBy"),
         ["show -p RequiredBy --value /srv/data /srv/more"]
     );
     assert_eq!(ublk.calls("restart", "", "start "), [""; 0]);

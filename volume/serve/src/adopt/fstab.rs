@@ -82,18 +82,17 @@ fn located(root: &Path, table: &str) -> Result<Option<PathBuf>, AdoptError> {
 }
 
 fn read(root: &Path) -> Result<String, AdoptError> {
-    read_table(root, FSTAB)
-}
-
-fn read_table(root: &Path, table: &str) -> Result<String, AdoptError> {
-    let Some(path) = located(root, table)? else { return Ok(String::new()) };
+    let Some(path) = located(root, FSTAB)? else { return Ok(String::new()) };
     fs::read_to_string(&path).map_err(file(&path, "read it"))
 }
 
 /// Refuses a disk that a line of /etc/crypttab opens, or a partition of which: at the next start of
 /// the machine, this line and the server would want the same disk.
 pub(super) fn check_crypttab(root: &Path, backing: &Path) -> Result<(), AdoptError> {
-    for line in read_table(root, CRYPTTAB)?.lines() {
+    let Some(path) = located(root, CRYPTTAB)? else { return Ok(()) };
+    let text = fs::read(&path).map_err(file(&path, "read it"))?;
+    // Only names and disks matter; a comment may be in any character set.
+    for line in String::from_utf8_lossy(&text).lines() {
         let mut words = words(line);
         let (Some(name), Some(source)) = (words.next(), words.next()) else { continue };
         let wants =
@@ -343,7 +342,8 @@ mod tests {
             ("data".to_owned(), false),
             (String::new(), false),
         ] {
-            fs::write(root.join("etc/crypttab"), format!("# <name> <device>\n{line}\n")).unwrap();
+            let text = [&b"# <name> <ger\xe4t>\n"[..], line.as_bytes(), b"\n"].concat();
+            fs::write(root.join("etc/crypttab"), text).unwrap();
             match check_crypttab(&root, &disk) {
                 Ok(()) => assert!(!refuses, "{line}"),
                 Err(e) => {

@@ -50,7 +50,7 @@ pub enum AdoptError {
         "{cause}. The steps before it could not be undone: {undoing}. `seekless release {name}` tries again"
     )]
     NotUndone { cause: Box<AdoptError>, undoing: Box<AdoptError>, name: String },
-    #[error("{cause}. Undone, but for this: {notes}")]
+    #[error("{cause}. Undone. Note: {notes}")]
     Undone { cause: Box<AdoptError>, notes: String },
 }
 

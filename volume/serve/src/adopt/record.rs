@@ -161,42 +161,46 @@ impl Record {
         self.mark(root, MADE).exists()
     }
 
-    /// Notes that the area is not needed any more, and its id. The units must be gone: a server could
-    /// write to the area again.
+    /// Notes that the area is not needed any more, and what it is known by. The units must be gone: a
+    /// server could write to the area again.
     fn area_goes(&self, root: &Path) -> Result<(), AdoptError> {
         if self.does_area_go(root) {
             return Ok(());
         }
-        let id = if self.area.exists() {
-            area::id(&Opened::path(&self.area, true)?, &self.area)?
+        let words = if self.area.exists() {
+            area::known_by(&Opened::path(&self.area, true)?, &self.area)?
         } else {
             None
         };
-        write_new(&self.mark(root, GOES), &id.map_or_else(String::new, |id| id.to_string()))
+        write_new(&self.mark(root, GOES), &words.unwrap_or_default().join(" "))
     }
 
-    /// Makes the device of the area blank again, and notes that before. An earlier release may have
-    /// begun or done it, so the device may be used by others now: only this area is removed. Returns
-    /// what else is on the device, in words.
-    pub(super) fn end_area_on_device(&self, root: &Path) -> Result<Option<String>, AdoptError> {
+    /// Removes the area, and notes that before: a file goes, a device becomes blank. An earlier release
+    /// may have begun or done it, so others may use the path or the device now: only this area is
+    /// removed. Returns what is there otherwise, in words.
+    pub(super) fn end_area(&self, root: &Path) -> Result<Option<String>, AdoptError> {
         let again = self.does_area_go(root);
         self.area_goes(root)?;
         if !self.area.exists() {
             return Ok(None);
         }
-        let opened = match Opened::path(&self.area, false) {
-            Err(HostError::Locked { by, .. } | HostError::InUse { by, .. }) if again => {
-                return Ok(Some(by));
-            }
-            opened => opened?,
-        };
-        let mark = self.mark(root, GOES);
-        let goes = fs::read_to_string(&mark).map_err(file(&mark, "read it"))?;
-        if area::id(&opened, &self.area)?.is_some_and(|id| id.to_string() == goes) {
-            area::make_blank(&opened, &self.area)?;
-            return Ok(None);
+        // Nobody else can have made this file: its data has just come home.
+        if !again && !self.area_is_device {
+            return remove(&self.area).map(|()| None);
         }
-        Ok(area::holds(&opened, &self.area)?)
+        let opened = Opened::path(&self.area, false)?;
+        let mark = self.mark(root, GOES);
+        let noted = fs::read_to_string(&mark).map_err(file(&mark, "read it"))?;
+        let words = area::known_by(&opened, &self.area)?;
+        if words.is_none_or(|words| !area::is_left_of(&words, &noted)) {
+            return Ok(area::holds(&opened, &self.area)?);
+        }
+        if self.area_is_device {
+            area::make_blank(&opened, &self.area)?;
+        } else {
+            remove(&self.area)?;
+        }
+        Ok(None)
     }
 
     pub(super) fn does_area_go(&self, root: &Path) -> bool {
@@ -207,8 +211,8 @@ impl Record {
         below(root, Path::new(FOLDER)).join(format!("{}{ending}", self.name))
     }
 
-    /// False if the area is lost, and once [`Self::remove_area`] has done its work: a device is
-    /// blank then.
+    /// False if the area is lost, and once [`Self::end_area`] has done its work: a device is blank
+    /// then.
     pub(super) fn has_area(&self) -> Result<bool, AdoptError> {
         if !self.area_is_device || !self.area.exists() {
             return Ok(self.area.exists());
@@ -221,7 +225,7 @@ impl Record {
     }
 
     /// Removes the file of the area; a device becomes blank again. A lost device stays as it is. Only
-    /// for an area that nobody can have replaced: see [`Self::end_area_on_device`].
+    /// for an area that nobody can have replaced: see [`Self::end_area`].
     pub(super) fn remove_area(&self) -> Result<(), AdoptError> {
         if self.area_is_device {
             if !self.area.exists() {

@@ -12,6 +12,7 @@ use super::units::{self, Systemd};
 use super::{AdoptError, file, fstab, refused};
 use crate::backend::guard;
 use crate::control::{AdministerError, Administered};
+use crate::stop_in_order::in_one_line;
 use crate::ublk;
 
 /// Longest wait for a server that ends, after its volume has ended.
@@ -55,7 +56,7 @@ pub(super) fn undo(record: &Record, systemd: &Systemd) -> Result<Vec<String>, Ad
     notes.extend(end_area(record, root)?);
     if systemd.runs {
         systemd.reload()?;
-        systemd.stop_tries(record);
+        Systemd::stop_tries(record);
     }
     record.end(root)?;
     Ok(notes)
@@ -71,16 +72,18 @@ fn end_area(record: &Record, root: &Path) -> Result<Option<String>, AdoptError> 
             )
         }));
     }
-    if !record.area_is_device {
-        record.remove_area()?;
-        return Ok(None);
-    }
-    let others = record.end_area_on_device(root)?;
-    Ok(others.map(|what| {
-        format!(
-            "{area} stays as it is: the area of this adoption is not on it any more, and others may use it ({what})"
-        )
-    }))
+    let again = record.does_area_go(root);
+    let why = match record.end_area(root) {
+        // All else is undone, and a device that fails would keep its adoption for ever.
+        Err(e) if again => Some(in_one_line(&e)),
+        Err(e) => return Err(e),
+        Ok(others) => others.map(|what| {
+            format!(
+                "it may not be the area of this adoption any more, and holds {what}; if nothing else uses it, remove it"
+            )
+        }),
+    };
+    Ok(why.map(|why| format!("{area} stays as it is: {why}")))
 }
 
 /// Writes all data home, and ends a server that is left. If `area_goes`, an earlier release has done
@@ -150,6 +153,8 @@ mod tests {
             let path = path.clone();
             thread::spawn(move || hold(&path).map(drop))
         };
+        // Longer than an attempt to open the disk waits for the lock.
+        thread::sleep(Duration::from_secs(1));
         drop(held);
         waiting.join().unwrap().unwrap();
         std::fs::remove_file(&path).unwrap();

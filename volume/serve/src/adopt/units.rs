@@ -351,11 +351,15 @@ impl Systemd {
         Self::call(&["start", &top(record)])
     }
 
-    /// Stops the units that were written, the mount first. A mount in use ends it with an error.
+    /// Stops the units that were written, the mount first. A mount in use ends it with an error. If an
+    /// earlier release has removed a unit of the server, systemd may still have it, and start it again.
+    /// A mount without its unit may be that of a line of /etc/fstab by now.
     pub(super) fn stop(&self, record: &Record) -> Result<(), AdoptError> {
         for unit in stops(record) {
             if self.at(&Path::new(UNITS).join(&unit)).exists() {
                 Self::call(&["stop", &unit]).map_err(|e| name_users(e, &record.name))?;
+            } else {
+                Self::try_stop(&unit);
             }
         }
         Ok(())
@@ -363,10 +367,15 @@ impl Systemd {
 
     /// Stops servers that were started while their units were removed: without an area they would try
     /// to start without end.
-    pub(super) fn stop_tries(&self, record: &Record) {
-        for unit in stops(record).into_iter().filter(|unit| unit.starts_with("seekless-")) {
+    pub(super) fn stop_tries(record: &Record) {
+        stops(record).iter().for_each(|unit| Self::try_stop(unit));
+    }
+
+    /// Stops a unit of the server, if there is one.
+    fn try_stop(unit: &str) {
+        if unit.ends_with(".service") {
             // Usually there is none, which is an error too.
-            let _ = Self::call(&["stop", &unit]);
+            let _ = Self::call(&["stop", unit]);
         }
     }
 

@@ -73,7 +73,13 @@ fn former(name: &str) -> Option<String> {
 
 /// True if an area with the label `was` may be that of the home at this path.
 pub(crate) fn is_of(path: &Path, was: &str) -> bool {
-    same(&label(path), was) || former_label(path).is_some_and(|label| label == was)
+    is_name(&label(path), former_label(path).as_deref(), was)
+}
+
+/// True if the label `was` may be that of a home with these labels: that of now, and of earlier
+/// versions.
+fn is_name(now: &str, former: Option<&str>, was: &str) -> bool {
+    same(now, was) || former == Some(was)
 }
 
 /// The name of the disk or file at a path, which stays as long as this disk or file is there. Of a
@@ -112,6 +118,19 @@ fn device_name(path: &Path, number: u64) -> String {
         path.to_string_lossy().into_owned()
     });
     partition.map_or_else(|| format!("device {name}"), |p| format!("device {name} part {p}"))
+}
+
+/// First sector and number of sectors of each partition of a block device.
+pub(crate) fn partitions(path: &Path) -> Vec<(u64, u64)> {
+    path.metadata().map_or_else(|_| Vec::new(), |meta| partitions_at(&sysfs(meta.rdev())))
+}
+
+/// The same, by the kernel's folder of the device.
+fn partitions_at(disk: &Path) -> Vec<(u64, u64)> {
+    let entries = std::fs::read_dir(disk).into_iter().flatten().flatten().map(|e| e.path());
+    let number = |path: PathBuf| read(&path)?.parse::<u64>().ok();
+    let parts = entries.filter(|part| part.join("partition").exists());
+    parts.filter_map(|p| Some((number(p.join("start"))?, number(p.join("size"))?))).collect()
 }
 
 fn sysfs(number: u64) -> PathBuf {
@@ -311,7 +330,10 @@ mod tests {
             assert!(!labels[..i].contains(label), "{label}");
             // Stored and read, it stays; and it is what an earlier version stored.
             assert_eq!(cut(label), *label);
-            assert_eq!(former(&names[i]).unwrap(), cut(&names[i]));
+            let old = former(&names[i]).unwrap();
+            assert_eq!(old, cut(&names[i]));
+            assert!(is_name(label, Some(&old), &old), "an area of an earlier version");
+            assert!(!is_name(label, Some(&old), "disk 0 part 1"), "another one");
         }
         assert!(labels[1].ends_with("HJ5K1 part 11"), "{}", labels[1]);
         assert_eq!(former(&names[0]), former(&names[1]), "an earlier version takes them for one");
@@ -343,10 +365,15 @@ mod tests {
         file("queue/iostats", "1\n");
         file("diskseq", "7\n");
         file("stat", &stat(8));
-        for (name, start) in [("p1", "2048\n"), ("p2", "4096\n")] {
+        for (name, start, size) in [("p1", "2048\n", "1024\n"), ("p2", "4096\n", "8\n")] {
             file(&format!("{name}/partition"), &name[1..]);
             file(&format!("{name}/start"), start);
+            file(&format!("{name}/size"), size);
         }
+        let mut parts = partitions_at(&disk);
+        parts.sort_unstable();
+        assert_eq!(parts, [(2048, 1024), (4096, 8)]);
+        assert!(partitions_at(&disk.join("p1")).is_empty());
         let places = [disk.clone(), disk.join("p1"), disk.join("p2")];
         let stamps = || places.each_ref().map(|place| stamp_at(place).unwrap());
         let before = stamps();
