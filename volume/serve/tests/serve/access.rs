@@ -12,6 +12,7 @@ use seekless_block::Bytes;
 use seekless_serve::client::Client;
 use seekless_serve::{Address, Backing, Builder, ServeError, ServerHandle, TlsFiles};
 
+use crate::certificates::certificates;
 use crate::{Dir, client};
 
 const SIZE: u64 = 8 << 20;
@@ -121,22 +122,6 @@ fn one_machine_gets_a_part_of_the_places() {
     client(&server).read(0, 512).unwrap();
 }
 
-/// Certificates of an authority, made by openssl: of the server, and of a client.
-fn certificates(dir: &Dir) {
-    let script = r#"
-        set -e
-        openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=authority -keyout ca-key.pem -out ca-cert.pem \
-            -addext basicConstraints=critical,CA:TRUE -addext keyUsage=critical,keyCertSign
-        for who in server client; do
-            openssl req -newkey rsa:2048 -nodes -subj /CN=localhost -keyout $who-key.pem -out $who.csr
-            printf 'subjectAltName=DNS:localhost,IP:127.0.0.1\nextendedKeyUsage=%sAuth\nbasicConstraints=CA:FALSE\n' $who > $who.ext
-            openssl x509 -req -in $who.csr -CA ca-cert.pem -CAkey ca-key.pem -CAcreateserial -days 2 -extfile $who.ext -out $who-cert.pem
-        done
-        mkdir anonymous; cp ca-cert.pem anonymous/"#;
-    let output = Command::new("sh").args(["-c", script]).current_dir(&dir.0).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-}
-
 fn with_tls(dir: &Dir, ca: bool) -> ServerHandle {
     let ca = ca.then(|| dir.path("ca-cert.pem"));
     let files = TlsFiles { cert: dir.path("server-cert.pem"), key: dir.path("server-key.pem"), ca };
@@ -159,7 +144,7 @@ fn tls_with_other_clients() {
         return;
     }
     let dir = Dir::new("tls");
-    certificates(&dir);
+    certificates(&dir.0);
     for mutual in [false, true] {
         let server = with_tls(&dir, mutual);
         let port = server.tcp_addresses()[0].port();
@@ -234,8 +219,8 @@ fn a_home_behind_tls() {
         return;
     }
     let (dir, other) = (Dir::new("tls-home"), Dir::new("tls-other"));
-    certificates(&dir);
-    certificates(&other);
+    certificates(&dir.0);
+    certificates(&other.0);
     std::fs::File::create(dir.path("disk")).unwrap().set_len(SIZE).unwrap();
     let here = format!("--tls-certificates={}", dir.0.display());
     let tls = ["--tls=require", "--tls-verify-peer", &here];
@@ -290,7 +275,7 @@ fn broken_tls_costs_its_client_alone() {
         return;
     }
     let dir = Dir::new("broken-tls");
-    certificates(&dir);
+    certificates(&dir.0);
     let server = with_tls(&dir, false);
     let at = server.tcp_addresses()[0];
     let start =

@@ -5,6 +5,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "tests say what they skip and draw")]
 
 mod access;
+mod certificates;
 mod emulation;
 mod ext;
 mod fixtures;
@@ -13,6 +14,7 @@ mod hostile;
 mod http;
 mod model;
 mod other_server;
+mod packed;
 mod remote;
 mod setup;
 mod tools;
