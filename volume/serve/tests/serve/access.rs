@@ -59,7 +59,7 @@ fn other_machines_need_tls_or_a_word() {
 #[test]
 fn a_unix_socket_belongs_to_one_user_unless_others_are_named() {
     let dir = Dir::new("users");
-    std::fs::set_permissions(&dir.0, PermissionsExt::from_mode(0o755)).unwrap();
+    std::fs::set_permissions(dir.0.path(), PermissionsExt::from_mode(0o755)).unwrap();
     let socket = dir.path("s");
     let mode = || socket.metadata().unwrap().mode() & 0o777;
     let connects = |user: u32| -> Option<bool> {
@@ -144,7 +144,7 @@ fn tls_with_other_clients() {
         return;
     }
     let dir = Dir::new("tls");
-    certificates(&dir.0);
+    certificates(dir.0.path());
     for mutual in [false, true] {
         let server = with_tls(&dir, mutual);
         let port = server.tcp_addresses()[0].port();
@@ -170,7 +170,7 @@ fn tls_with_other_clients() {
         assert!(copied.status.success(), "{}", said(&copied));
         assert!(std::fs::read(&to).unwrap() == random);
         // QEMU.
-        let creds = format!("tls-creds-x509,id=t,endpoint=client,dir={}", dir.0.display());
+        let creds = format!("tls-creds-x509,id=t,endpoint=client,dir={}", dir.0.path().display());
         let opts = format!(
             "driver=nbd,server.type=inet,server.host=localhost,server.port={port},tls-creds=t"
         );
@@ -219,13 +219,13 @@ fn a_home_behind_tls() {
         return;
     }
     let (dir, other) = (Dir::new("tls-home"), Dir::new("tls-other"));
-    certificates(&dir.0);
-    certificates(&other.0);
+    certificates(dir.0.path());
+    certificates(other.0.path());
     std::fs::File::create(dir.path("disk")).unwrap().set_len(SIZE).unwrap();
-    let here = format!("--tls-certificates={}", dir.0.display());
+    let here = format!("--tls-certificates={}", dir.0.path().display());
     let tls = ["--tls=require", "--tls-verify-peer", &here];
     let mut kit = Nbdkit::start(&dir, &tls);
-    let (socket, certs) = (dir.path("home"), dir.0.display().to_string());
+    let (socket, certs) = (dir.path("home"), dir.0.path().display().to_string());
     let home = |scheme: &str, query: &str| {
         let uri = format!("{scheme}:///?socket={}{query}", socket.display());
         Builder::new(Backing::Nbd(uri.parse().unwrap()))
@@ -253,7 +253,7 @@ fn a_home_behind_tls() {
     assert!(said.contains("requires TLS: write nbds"), "{said}");
     let said = refused("nbds+unix", &format!("{own}&tls-hostname=elsewhere"));
     assert!(said.contains("NotValidForName"), "{said}");
-    let said = refused("nbds+unix", &format!("&tls-certificates={}", other.0.display()));
+    let said = refused("nbds+unix", &format!("&tls-certificates={}", other.0.path().display()));
     assert!(said.contains("certificate"), "{said}");
     let said = refused("nbds+unix", "&tls-certificates=/nowhere");
     assert!(said.contains("/nowhere/ca-cert.pem: cannot be used for TLS"), "{said}");
@@ -275,7 +275,7 @@ fn broken_tls_costs_its_client_alone() {
         return;
     }
     let dir = Dir::new("broken-tls");
-    certificates(&dir.0);
+    certificates(dir.0.path());
     let server = with_tls(&dir, false);
     let at = server.tcp_addresses()[0];
     let start =
