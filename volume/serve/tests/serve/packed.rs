@@ -8,7 +8,7 @@ use serde_json::Value;
 
 const PAGE: usize = 4096;
 
-/// Unpacks a file of so many bytes, with holes for zeroes.
+/// Unpacks a file of this size, with holes for zeroes.
 pub(crate) fn unpack(from: &Path, bytes: &Value, to: &Path) {
     let bytes = bytes.as_u64().unwrap();
     let content = zstd::bulk::decompress(&fs::read(from).unwrap(), bytes as usize).unwrap();
