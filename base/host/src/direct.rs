@@ -131,10 +131,8 @@ mod tests {
     /// Direct and buffered I/O see each other's bytes, at every alignment and length.
     #[test]
     fn bytes_are_the_same_past_the_page_cache_and_through_it() {
-        let path = std::env::temp_dir().join(format!("seekless-{}-direct", std::process::id()));
-        let file = std::fs::File::options();
-        let file =
-            file.clone().read(true).write(true).create(true).truncate(true).open(&path).unwrap();
+        let named = tempfile::NamedTempFile::new().unwrap();
+        let (file, path) = (named.as_file(), named.path());
         let size = 4 << 20;
         file.set_len(size).unwrap();
         let mut open = OpenFile::new(file.try_clone().unwrap().into());
@@ -169,9 +167,8 @@ mod tests {
         }
         let mut found = vec![0; size as usize];
         open.read(0, &mut found).unwrap();
-        assert!(found == model && std::fs::read(&path).unwrap() == model);
+        assert!(found == model && std::fs::read(path).unwrap() == model);
         // Past the end there is nothing.
         assert_eq!(open.read(size, &mut [0; 512]), Err(Errno::IO));
-        std::fs::remove_file(&path).unwrap();
     }
 }

@@ -127,12 +127,12 @@ mod tests {
 
     #[test]
     fn a_lock_that_is_held_for_a_moment_is_waited_for() {
-        let path = std::env::temp_dir().join(format!("seekless-{}-moment", std::process::id()));
-        let file = File::create(&path).unwrap();
+        let named = tempfile::NamedTempFile::new().unwrap();
+        let file = named.as_file();
         let exclusive = FlockOperation::NonBlockingLockExclusive;
-        let other = File::open(&path).unwrap();
+        let other = named.reopen().unwrap();
         rustix::fs::flock(&other, FlockOperation::NonBlockingLockShared).unwrap();
-        assert_eq!(take_lock(&file, exclusive, || false), Err(Errno::WOULDBLOCK));
+        assert_eq!(take_lock(file, exclusive, || false), Err(Errno::WOULDBLOCK));
         let mut held = Some(other);
         let mut tries = 0;
         let again = || {
@@ -140,8 +140,7 @@ mod tests {
             held.take();
             true
         };
-        assert_eq!(take_lock(&file, exclusive, again), Ok(()));
+        assert_eq!(take_lock(file, exclusive, again), Ok(()));
         assert_eq!(tries, 1);
-        std::fs::remove_file(&path).unwrap();
     }
 }

@@ -116,15 +116,10 @@ mod tests {
 
     use super::*;
 
-    fn scratch(name: &str) -> std::path::PathBuf {
-        let path = std::env::temp_dir().join(format!("seekless-{}-{name}", std::process::id()));
-        let _ = std::fs::remove_file(&path);
-        path
-    }
-
     #[test]
     fn others_lose_their_rights_and_the_owner_hears_of_it() {
-        let path = scratch("private");
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("private");
         let file = create_private(&path).unwrap();
         let mode = || path.metadata().unwrap().mode() & 0o777;
         assert_eq!((mode(), keep_private(&path, &file, true, None).unwrap()), (0o600, None));
@@ -141,12 +136,12 @@ mod tests {
             assert!(refused.contains("belongs to user 65534"), "{refused}");
             keep_private(&path, &file, true, Some(65_534)).unwrap();
         }
-        std::fs::remove_file(&path).unwrap();
     }
 
     #[test]
     fn who_holds_a_lock_is_named() {
-        let path = scratch("lock");
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
         let file = create_private(&path).unwrap();
         assert!(holder(&path, &file).starts_with("another process"), "nobody has it");
         assert!(may_be_udevs(&file), "it may have had it");
@@ -154,6 +149,5 @@ mod tests {
         let said = holder(&path, &file);
         assert!(!may_be_udevs(&file), "it is ours");
         assert!(said.contains(&format!("process {} ", std::process::id())), "{said}");
-        std::fs::remove_file(&path).unwrap();
     }
 }

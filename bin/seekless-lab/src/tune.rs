@@ -220,10 +220,5 @@ fn show(bar: &dyn Fn(&str, u64, u64), parameter: Parameter, stage: RollingStage,
         Parameter::Size => "size",
         Parameter::WriteBuffer => "write buffer",
     };
-    let stage = match stage {
-        RollingStage::Scan => "reading",
-        RollingStage::Foresee => "learning",
-        RollingStage::Run => "simulating",
-    };
-    bar(&format!("{what}: {stage}"), at.read, at.total);
+    bar(&format!("{what}: {}", stage.text()), at.read, at.total);
 }

@@ -135,10 +135,5 @@ fn print(outcome: &Outcome) -> anyhow::Result<()> {
 }
 
 pub(crate) fn show(bar: &dyn Fn(&str, u64, u64), stage: RollingStage, at: Progress) {
-    let what = match stage {
-        RollingStage::Scan => "reading",
-        RollingStage::Foresee => "learning",
-        RollingStage::Run => "simulating",
-    };
-    bar(what, at.read, at.total);
+    bar(stage.text(), at.read, at.total);
 }

@@ -233,26 +233,12 @@ impl Default for Config {
 /// Counters of a store since its attach.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Number of asks.
-    pub asks: u64,
     /// Reads and writes of files whose group was cached.
     pub hits: u64,
     /// Groups read.
     pub groups_read: u64,
-    /// Bytes of these.
-    pub bytes_read: u64,
-    /// Groups written.
-    pub groups_written: u64,
-    /// Bytes of these.
-    pub bytes_written: u64,
-    /// Batches of the log written.
-    pub batches: u64,
-    /// Bytes of these.
-    pub log_bytes: u64,
     /// Checkpoints written.
     pub checkpoints: u64,
-    /// Bytes of these.
-    pub checkpoint_bytes: u64,
     /// Groups that were split, because no run of free clusters was long enough.
     pub split: u64,
     /// Groups with a wrong checksum.

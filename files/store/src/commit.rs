@@ -281,8 +281,6 @@ impl GroupStore {
             })
             .collect();
         let extent = Geometry::pages(self.geometry.log_at() + u64::from(at), pages.into());
-        self.stats.batches += 1;
-        self.stats.log_bytes += data.len() as u64;
         (self.log.head, self.log.used) = (at + pages, used);
         self.submit(Flight::Job, Op::Write, extent, data, IoPurpose::Log);
     }

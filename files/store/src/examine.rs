@@ -17,10 +17,6 @@ pub struct Examined {
     pub groups: u32,
     /// Bytes of all files.
     pub bytes: u64,
-    /// Bytes of removed files that are still in groups.
-    pub dead_bytes: u64,
-    /// Number of clusters, and of free clusters.
-    pub clusters: (u32, u32),
     /// Number of files that are arriving or leaving.
     pub unsettled: u32,
     /// Groups with a wrong checksum, and their files.
@@ -49,10 +45,6 @@ pub fn examine(device: &mut dyn Device) -> Result<Examined, AttachError> {
     let mut found = Examined {
         files: group_store.tables.files(),
         groups: group_store.tables.groups(),
-        clusters: (
-            group_store.geometry.clusters,
-            group_store.clusters.free() + group_store.clusters.deleted(),
-        ),
         unsettled: group_store.unsettled().len() as u32,
         ..Examined::default()
     };
@@ -67,8 +59,6 @@ pub fn examine(device: &mut dyn Device) -> Result<Examined, AttachError> {
             if group_store.tables.file(slot.number).is_some_and(|f| f.group == number) {
                 found.bytes += u64::from(slot.bytes);
                 live.push(slot.number);
-            } else {
-                found.dead_bytes += u64::from(slot.bytes);
             }
         }
         let whole = bytes.get(..group.bytes as usize).map(crc_fast::crc32_iscsi);

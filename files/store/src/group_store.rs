@@ -135,10 +135,7 @@ impl GroupStore {
     pub fn handle(&mut self, now: SimTime, input: Input) {
         self.now = self.now.max(now);
         match input {
-            Input::Ask { id, ask } => {
-                self.stats.asks += 1;
-                self.ask(id, ask, true);
-            }
+            Input::Ask { id, ask } => self.ask(id, ask, true),
             Input::Done { io, result } => match self.flights.remove(&io.0) {
                 Some(Flight::Load(group)) => self.loaded(group, result),
                 Some(Flight::Job) => self.job_io_ended(result.is_some()),

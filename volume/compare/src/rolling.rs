@@ -79,6 +79,17 @@ pub enum RollingStage {
     Run,
 }
 
+impl RollingStage {
+    /// The work, in one word.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Scan => "reading",
+            Self::Foresee => "learning",
+            Self::Run => "simulating",
+        }
+    }
+}
+
 /// Reports the progress of a comparison.
 pub(crate) type Tell<'a> = &'a mut dyn FnMut(RollingStage, Progress);
 

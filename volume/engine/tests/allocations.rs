@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use allocation_counter::measure;
-use seekless_block::{Bytes, Extent, Op, PAGE_SECTORS, Request, Sectors, SimTime};
+use seekless_block::{Bytes, Dice, Extent, Op, PAGE_SECTORS, Request, Sectors, SimTime};
 use seekless_engine::{Config, Engine, Input, Io, Memory, Output, PageSum, RequestId, Target};
 
 /// Pages of the device, and of RAM.
@@ -23,7 +23,7 @@ struct World {
     now: SimTime,
     asked: u64,
     answered: u64,
-    dice: u64,
+    dice: Dice,
     /// What was taken beside rounds of the log, and in them.
     taken: [u64; 2],
 }
@@ -43,13 +43,8 @@ impl World {
             ..Config::new(Sectors(PAGES * PAGE_SECTORS))
         };
         let (queue, now) = (VecDeque::with_capacity(1024), SimTime::ZERO);
-        let (asked, answered, dice, taken) = (0, 0, 7, [0; 2]);
+        let (asked, answered, dice, taken) = (0, 0, Dice::new(7), [0; 2]);
         Self { engine: Engine::new(config), queue, now, asked, answered, dice, taken }
-    }
-
-    fn below(&mut self, most: u64) -> u64 {
-        self.dice = self.dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (self.dice >> 33) % most
     }
 
     /// Feeds an input, and counts what is taken. `of_round` says that it ends an I/O of the log.
@@ -108,12 +103,12 @@ impl World {
                 match i % 16 {
                     0 => self.ask(Op::Read, page, 1, think),
                     4 => {
-                        let random = self.below(PAGES - 64);
+                        let random = self.dice.below(PAGES - 64);
                         self.ask(Op::Read, random, 1, think);
                         self.ask(Op::Read, random + 1, 8, think);
                     }
                     8 => {
-                        let random = self.below(PAGES);
+                        let random = self.dice.below(PAGES);
                         self.ask(Op::Write, random, 1, think);
                     }
                     12 => self.ask(Op::Read, (round * SET + i) % (PAGES - 8), 8, think),
@@ -159,7 +154,7 @@ fn standing_aside_takes_no_memory() {
     world.live(1, 0);
     world.taken = [0; 2];
     for _ in 0..8 {
-        let page = world.below(PAGES - 8192);
+        let page = world.dice.below(PAGES - 8192);
         world.ask(Op::Read, page, 8192, 0);
     }
     world.live(1, 0);

@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 use std::process::Command;
 
-use seekless_block::{Bytes, Extent, Op, PAGE_SECTORS, Request, Sectors, SimTime};
+use seekless_block::{Bytes, Dice, Extent, Op, PAGE_SECTORS, Request, Sectors, SimTime};
 use seekless_engine::{Config, Engine, Input, Io, Output, PageSum, RequestId};
 
 const PAGES: u64 = 1 << 20;
@@ -22,7 +22,7 @@ struct World {
     queue: VecDeque<Io>,
     now: SimTime,
     asked: u64,
-    dice: u64,
+    dice: Dice,
 }
 
 impl World {
@@ -35,12 +35,7 @@ impl World {
             ..Config::new(Sectors(PAGES * PAGE_SECTORS))
         };
         let (queue, now) = (VecDeque::new(), SimTime::ZERO);
-        Self { engine: Engine::new(config), queue, now, asked: 0, dice: 7 }
-    }
-
-    fn below(&mut self, most: u64) -> u64 {
-        self.dice = self.dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (self.dice >> 33) % most
+        Self { engine: Engine::new(config), queue, now, asked: 0, dice: Dice::new(7) }
     }
 
     fn feed(&mut self, input: Input) {
@@ -68,7 +63,7 @@ impl World {
 
     fn requests(&mut self, load: &str, count: u64) {
         for i in 0..count {
-            let page = self.below(PAGES - 256);
+            let page = self.dice.below(PAGES - 256);
             match load {
                 "hit" => self.ask(Op::Read, i % 64 * 16, 1),
                 "miss" => self.ask(Op::Read, page, 1),

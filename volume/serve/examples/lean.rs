@@ -14,21 +14,10 @@ use std::os::unix::net::UnixStream;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
+use seekless_block::Dice;
 use seekless_nbd::{ClientEvent, ClientSession, Command, CommandFlags, Options};
 
 type Error = Box<dyn std::error::Error>;
-
-/// xorshift64*: a fixed sequence of addresses for a seed.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) % n
-    }
-}
 
 /// The work of each connection.
 struct Load {
@@ -98,8 +87,8 @@ fn ask(
 fn run(load: &Load, index: u64) -> Result<(u64, Instant, Instant), Error> {
     let Load { command, sequential, bytes, depth, time, .. } = *load;
     // Each connection has its own order.
-    let mut random = Random(0x5EED + index);
-    let mut next = random.below(1 << 16);
+    let mut dice = Dice::new(0x5EED + index);
+    let mut next = dice.below(1 << 16);
     let mut stream = UnixStream::connect(&load.socket)?;
     let options =
         Options { export: load.export.clone(), structured: false, allocation: false, tls: false };
@@ -137,7 +126,7 @@ fn run(load: &Load, index: u64) -> Result<(u64, Instant, Instant), Error> {
                 }
                 let blocks = (session.size().min(load.span) / u64::from(bytes)).max(1);
                 let offsets = (0..wanted).map(|_| {
-                    next = if sequential { (next + 1) % blocks } else { random.below(blocks) };
+                    next = if sequential { (next + 1) % blocks } else { dice.below(blocks) };
                     next * u64::from(bytes)
                 });
                 ask(load, &mut session, &mut stream, &mut out, &payload, offsets)?;

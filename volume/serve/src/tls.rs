@@ -380,12 +380,12 @@ mod tests {
     /// A client fills its socket and takes nothing; then the volume leaves.
     #[test]
     fn a_client_that_takes_nothing_keeps_no_thread() {
-        let dir = std::env::temp_dir().join(format!("seekless-{}-carrier", std::process::id()));
-        std::fs::create_dir_all(&dir).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
         let args = "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -keyout key.pem \
             -out ca-cert.pem -addext basicConstraints=critical,CA:FALSE \
             -addext subjectAltName=DNS:localhost";
-        let made = Command::new("openssl").args(args.split_whitespace()).current_dir(&dir).output();
+        let made = Command::new("openssl").args(args.split_whitespace()).current_dir(dir).output();
         if !made.is_ok_and(|made| made.status.success()) {
             eprintln!("SKIPPED a_client_that_takes_nothing_keeps_no_thread: no openssl");
             return;
@@ -396,7 +396,7 @@ mod tests {
         near.set_nonblocking(true).unwrap();
         let mut volume = UnixStream::from(tls.wrap(near.into()).unwrap());
         volume.set_nonblocking(false).unwrap();
-        let home = TlsHome::load(Some(&dir), "localhost").unwrap();
+        let home = TlsHome::load(Some(dir), "localhost").unwrap();
         let mut client = home.wrap(Box::new(far)).unwrap();
         client.write_all(b"hello").unwrap();
         volume.read_exact(&mut [0; 5]).unwrap();
@@ -414,6 +414,5 @@ mod tests {
             assert!(began.elapsed() < LINGER / 2, "it stays");
             std::thread::sleep(Duration::from_millis(10));
         }
-        std::fs::remove_dir_all(&dir).unwrap();
     }
 }

@@ -223,7 +223,7 @@ mod tests {
     use seekless_block::Dice;
 
     use super::*;
-    use crate::scratch::{Folder, output};
+    use crate::scratch::output;
 
     fn debugfs(image: &std::path::Path, question: &str) -> String {
         output(Command::new("debugfs").args(["-w", "-R", question]).arg(image))
@@ -245,8 +245,8 @@ mod tests {
             return;
         }
         for (kind, block) in [("ext2", 1024), ("ext3", 4096), ("ext4", 1024), ("ext4", 4096)] {
-            let dir = Folder::new("ext");
-            let (root, image) = (dir.0.join("root"), dir.0.join("image"));
+            let dir = tempfile::tempdir().unwrap();
+            let (root, image) = (dir.path().join("root"), dir.path().join("image"));
             tree(&root, block);
             File::create(&image).unwrap().set_len(64 << 20).unwrap();
             let mut make = Command::new("mkfs.ext4");

@@ -415,7 +415,7 @@ mod tests {
     use std::process::Command;
 
     use super::*;
-    use crate::scratch::{Folder, output};
+    use crate::scratch::output;
 
     fn target(point: &str) -> Target {
         let device = rustix::fs::stat(point).map_or(0, |s| s.st_dev);
@@ -424,16 +424,16 @@ mod tests {
 
     #[test]
     fn a_disk_that_hangs_leaves_threads_for_others() {
-        let dir = Folder::new("fetch");
+        let dir = tempfile::tempdir().unwrap();
         // Opening it waits for a writer.
-        let hangs = dir.0.join("pipe");
+        let hangs = dir.path().join("pipe");
         rustix::fs::mknodat(rustix::fs::CWD, &hangs, FileType::Fifo, Mode::RWXU, 0).unwrap();
         let fetcher = Fetcher::start().unwrap();
         let (one, other) = (UnderWay::default(), UnderWay::default());
         for _ in 0..TASKS {
             fetcher.send(Task::Leaves(1, hangs.clone(), 5, Arc::default()), &one);
         }
-        fetcher.send(Task::Leaves(2, dir.0.join("none"), 5, Arc::default()), &other);
+        fetcher.send(Task::Leaves(2, dir.path().join("none"), 5, Arc::default()), &other);
         let found = fetcher.found.recv_timeout(std::time::Duration::from_secs(10));
         assert!(matches!(found, Ok(FetchResult::Leaves(2, None))), "{found:?}");
         assert_eq!(one.load(Ordering::Relaxed), TASKS);
@@ -459,8 +459,8 @@ mod tests {
             eprintln!("SKIPPED address of a file: no mkfs.ext4 or debugfs");
             return;
         }
-        let dir = Folder::new("address");
-        let (root, image) = (dir.0.join("root"), dir.0.join("image"));
+        let dir = tempfile::tempdir().unwrap();
+        let (root, image) = (dir.path().join("root"), dir.path().join("image"));
         std::fs::create_dir(&root).unwrap();
         std::fs::write(root.join("file"), vec![1; 50 * PAGE_BYTES as usize]).unwrap();
         File::create(&image).unwrap().set_len(64 << 20).unwrap();

@@ -507,7 +507,6 @@ fn is_bdev(device: u64, number: u64, own: bool, bdev: &mut Option<u64>) -> bool 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scratch::Folder;
 
     #[test]
     fn files_wait_for_metadata_and_without_files_it_is_forgotten_too() {
@@ -529,12 +528,12 @@ mod tests {
     /// A look costs calls to the kernel for each processor, and a disk may be busy all day.
     #[test]
     fn a_busy_disk_is_looked_at_often_only_while_something_is_read_ahead() {
-        let dir = Folder::new("pump");
-        std::fs::write(dir.0.join("inflight"), format!("{DEPTH} 0\n")).unwrap();
-        std::fs::write(dir.0.join("stat"), "").unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("inflight"), format!("{DEPTH} 0\n")).unwrap();
+        std::fs::write(dir.path().join("stat"), "").unwrap();
         let text = b"30 1 0:0 / /x rw - xfs /dev/x rw\n";
         let mounted = Mounted::from(seekless_host::mounts::parse(text).remove(0));
-        let mut busy = Filesystem::new(mounted, 1, 0, Disk::at(&dir.0).unwrap(), 0);
+        let mut busy = Filesystem::new(mounted, 1, 0, Disk::at(dir.path()).unwrap(), 0);
         let fetcher = Fetcher::start().unwrap();
         let who = PageUser { group: 1, program: 1 };
         let miss = |busy: &mut Filesystem, n: u64| {

@@ -136,12 +136,11 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
-    use crate::scratch::Folder;
 
     #[test]
     fn the_state_is_private_locked_and_a_bad_file_starts_from_nothing() {
-        let folder = Folder::new("watch");
-        let dir = folder.0.join("state");
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path().join("state");
         let store = Store::open(&dir).unwrap();
         assert_eq!(dir.metadata().unwrap().mode() & 0o777, 0o700);
         assert!(matches!(Store::open(&dir), Err(WatchError::InUse(_))));
@@ -177,8 +176,8 @@ mod tests {
 
     #[test]
     fn names_are_removed_from_all_files_and_old_files_go() {
-        let folder = Folder::new("names");
-        let dir = folder.0.join("state");
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path().join("state");
         let store = Store::open(&dir).unwrap();
         let mut jobs = [Job::default(), Job::default()];
         jobs[0].name = "tar".to_owned();

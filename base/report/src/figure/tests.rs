@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
-use seekless_block::{Extent, Lba, Sectors, SimTime};
+use seekless_block::{Dice, Extent, Lba, Sectors, SimTime};
 
 use super::*;
 
@@ -247,17 +247,12 @@ fn csv_holds_the_data_in_base_units() {
 /// mixed.
 fn noise(runs: usize, each: u64) -> HeadPath {
     let kinds = [HeadKind::Read, HeadKind::Write, HeadKind::Background];
-    let mut state = 7u64;
+    let mut dice = Dice::new(7);
     let mut run = |name: usize| {
-        let moves = (0..each).map(|i| {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            HeadMove {
-                at: SimTime(i * 1_000_000),
-                lba: Lba((state >> 33) % 1_000_000),
-                kind: kinds[(state >> 20) as usize % 3],
-            }
+        let moves = (0..each).map(|i| HeadMove {
+            at: SimTime(i * 1_000_000),
+            lba: Lba(dice.below(1_000_000)),
+            kind: kinds[dice.below(3) as usize],
         });
         HeadRun { name: name.to_string(), moves: moves.collect(), area: None }
     };

@@ -30,11 +30,16 @@ impl Drop for ById {
     }
 }
 
+/// What such a test lacks here.
+fn missing() -> Option<String> {
+    let missing = host::root().or_else(|| host::programs(&["losetup", "blockdev"]));
+    missing.or_else(|| host::loop_mounts("ext4"))
+}
+
 /// Disks may change places at the next start of the machine.
 #[test]
 fn an_area_on_a_device_is_adopted_by_a_name_that_stays() {
-    let missing = host::root().or_else(|| host::programs(&["losetup", "blockdev"]));
-    need!("an area on a device", missing.or_else(|| host::loop_mounts("ext4")));
+    need!("an area on a device", missing());
     let system = System::new("by_id");
     let blank = system.path("blank");
     File::create_new(&blank).unwrap().set_len(16 * MIB).unwrap();
@@ -51,8 +56,7 @@ fn an_area_on_a_device_is_adopted_by_a_name_that_stays() {
 /// A kernel's name, such as /dev/vdb, may be another disk's at the next start of the machine.
 #[test]
 fn a_device_without_a_name_that_stays_is_refused() {
-    let missing = host::root().or_else(|| host::programs(&["losetup", "blockdev"]));
-    need!("a device without a lasting name", missing.or_else(|| host::loop_mounts("ext4")));
+    need!("a device without a lasting name", missing());
     let system = System::new("no_name");
     fs::write(system.path("root/etc/fstab"), "# none").unwrap();
     let disk = system.path("disk");
@@ -72,8 +76,7 @@ fn a_device_without_a_name_that_stays_is_refused() {
 /// The system would take the bare disk when it starts.
 #[test]
 fn a_member_of_lvm_or_raid_is_refused() {
-    let missing = host::root().or_else(|| host::programs(&["losetup", "blockdev"]));
-    need!("a member on a device", missing.or_else(|| host::loop_mounts("ext4")));
+    need!("a member on a device", missing());
     let system = System::new("member");
     let disk = system.path("disk");
     let file = File::create_new(&disk).unwrap();
@@ -135,15 +138,8 @@ fn a_disk_with_a_member_in_a_partition_is_refused() {
 
 #[test]
 fn a_disk_is_released_when_the_device_of_its_area_is_gone() {
-    let missing = host::root().or_else(|| host::programs(&["losetup", "blockdev"]));
-    need!("an area on a device", missing.or_else(|| host::loop_mounts("ext4")));
-    let system = System::new("area_gone");
-    let before = system.all();
-    let blank = system.path("blank");
-    File::create_new(&blank).unwrap().set_len(16 * MIB).unwrap();
-    let device = Loop::attach(&blank, &[]);
-    let link = ById::new(device.device(), "area-gone");
-    host::succeeds(&mut system.adopt(&["--area", device.device()]));
+    need!("an area on a device", missing());
+    let OnDevice { link, device, before, system } = OnDevice::new("area_gone");
     drop(link);
     device.detach();
     host::succeeds(&mut system.command(&["release", &system.name]));
@@ -198,8 +194,7 @@ impl OnDevice {
 /// A power cut came when all but the first page and the last MiB of the device was blank.
 #[test]
 fn a_release_that_ended_while_the_area_was_blanked_is_repeated() {
-    let missing = host::root().or_else(|| host::programs(&["losetup", "blockdev"]));
-    need!("an area on a device", missing.or_else(|| host::loop_mounts("ext4")));
+    need!("an area on a device", missing());
     let adopted = OnDevice::new("half_blank");
     adopted.goes();
     adopted.zero(4096, MIB - 4096);

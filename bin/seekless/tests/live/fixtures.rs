@@ -2,9 +2,8 @@
 //! of seekless-serve's tests), and a directory with its group store (those of seekless-store's),
 //! checked, mounted, and brought home.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::ErrorKind;
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
@@ -14,8 +13,9 @@ use tempfile::TempDir;
 use crate::grouped::Mounted;
 use crate::host::{self, Loop, Mount, seekless};
 use crate::need;
+use crate::packed::{flip, unpack};
 
-const PAGE: usize = 4096;
+const PAGE: u64 = 4096;
 /// What the file `b3` holds, over and over.
 const LINE: &[u8] = b"b3 1\n";
 
@@ -23,27 +23,6 @@ fn manifest(dir: &str, name: &str) -> (PathBuf, Value) {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(dir).join("tests/fixtures");
     let said = fs::read(dir.join(format!("{name}.json"))).unwrap();
     (dir, serde_json::from_slice(&said).unwrap())
-}
-
-/// Unpacks one file of a fixture, with holes where it is zeroes.
-fn unpack(from: &Path, bytes: &Value, to: &Path) {
-    let bytes = bytes.as_u64().unwrap();
-    let content = zstd::bulk::decompress(&fs::read(from).unwrap(), bytes as usize).unwrap();
-    // A store that others can read is refused.
-    let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(to);
-    let file = file.unwrap();
-    file.set_len(bytes).unwrap();
-    for (i, page) in content.chunks(PAGE).enumerate() {
-        if page.iter().any(|&b| b != 0) {
-            file.write_all_at(page, (i * PAGE) as u64).unwrap();
-        }
-    }
-}
-
-fn flip(path: &Path, offset: u64) {
-    let (file, mut byte) = (File::options().read(true).write(true).open(path).unwrap(), [0]);
-    file.read_exact_at(&mut byte, offset).unwrap();
-    file.write_all_at(&[byte[0] ^ 1], offset).unwrap();
 }
 
 fn text(output: &Output) -> String {
@@ -195,7 +174,7 @@ fn is_mounted_as_it_was(name: &'static str) {
     let failed = fs::read(grouped.path("point/b3")).unwrap_err();
     assert_ne!(failed.kind(), ErrorKind::NotFound, "{failed}");
     mounted.unmount(&[]);
-    for superblock in [100, PAGE as u64 + 100] {
+    for superblock in [100, PAGE + 100] {
         flip(&grouped.path("store"), superblock);
     }
     let checked = grouped.check();

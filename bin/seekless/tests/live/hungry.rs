@@ -6,13 +6,13 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::Command as Program;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use seekless_nbd::{Command, CommandFlags};
 use seekless_serve::client::Client;
 use seekless_serve::{NbdUri, ServeError};
 
+use crate::certificates::certificates;
 use crate::elsewhere::Nbdkit;
 use crate::host::{self, Numbers, Server, seekless, status, until};
 use crate::need;
@@ -130,20 +130,6 @@ impl Front {
         // Reads and writes are the same for all kinds of sockets.
         Ok((Client::over(Box::new(UnixStream::from(stream)), &self.uri)?, own))
     }
-}
-
-/// Certificates of an authority and of a server, made by openssl.
-fn certificates(dir: &Path) {
-    let script = r#"
-        set -e
-        openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=authority -keyout ca-key.pem -out ca-cert.pem \
-            -addext basicConstraints=critical,CA:TRUE -addext keyUsage=critical,keyCertSign
-        openssl req -newkey rsa:2048 -nodes -subj /CN=localhost -keyout server-key.pem -out server.csr
-        printf 'subjectAltName=DNS:localhost\nextendedKeyUsage=serverAuth\nbasicConstraints=CA:FALSE\n' > server.ext
-        openssl x509 -req -in server.csr -CA ca-cert.pem -CAkey ca-key.pem -CAcreateserial -days 2 \
-            -extfile server.ext -out server-cert.pem"#;
-    let output = Program::new("sh").args(["-c", script]).current_dir(dir).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// Asks, and sends as many of these bytes as the server takes at once: then it waits for the rest.

@@ -12,6 +12,8 @@ mod area;
 mod bad_input;
 mod browser;
 mod browsing;
+#[path = "../../../../volume/serve/tests/serve/certificates.rs"]
+mod certificates;
 mod debian;
 mod devices;
 mod elsewhere;
@@ -27,6 +29,8 @@ mod killed;
 mod machine;
 mod mounting;
 mod observed;
+#[path = "../../../../volume/serve/tests/serve/packed.rs"]
+mod packed;
 mod place;
 mod pressure;
 mod private;

@@ -148,7 +148,6 @@ impl GroupStore {
             return false;
         }
         let at = self.geometry.checkpoint_at(generation) + 1 + u64::from(first);
-        self.stats.checkpoint_bytes += chunk.bytes.len() as u64;
         let extent = Geometry::pages(at, (job.pages - first).into());
         self.submit(Flight::Job, Op::Write, extent, chunk.bytes, IoPurpose::Checkpoint);
         true
@@ -184,7 +183,6 @@ impl GroupStore {
         };
         let extent = Geometry::pages(self.geometry.checkpoint_at(generation), 1);
         let page = header.encode().to_vec();
-        self.stats.checkpoint_bytes += page.len() as u64;
         self.submit(Flight::Job, Op::Write, extent, page, IoPurpose::Checkpoint);
     }
 

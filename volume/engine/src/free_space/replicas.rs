@@ -457,14 +457,14 @@ impl Engine {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::Config;
     use proptest::prelude::*;
     use seekless_block::Bytes;
 
     /// Home of 64 MiB, of which `free` is free, and replicas of 16 MiB at most.
-    fn engine(free: &[(u64, u64)]) -> Engine {
+    pub(in crate::free_space) fn engine(free: &[(u64, u64)]) -> Engine {
         let config = Config {
             area: Bytes(64 << 20).sectors_ceil(),
             replicas: Bytes(16 << 20).sectors_ceil(),

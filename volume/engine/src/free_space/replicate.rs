@@ -453,21 +453,14 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Config;
-    use seekless_block::{Bytes, Extent};
+    use crate::free_space::replicas::tests::engine;
 
     /// Replicas that wait for the log are requested again, unless all replicas were withdrawn
     /// meanwhile: else they would exist after the withdrawal.
     #[test]
     fn replicas_that_wait_for_the_log_do_not_outlast_a_withdrawal() {
         for withdrawn in [false, true] {
-            let config = Config {
-                area: Bytes(64 << 20).sectors_ceil(),
-                replicas: Bytes(16 << 20).sectors_ceil(),
-                ..Config::new(Bytes(64 << 20).sectors_ceil())
-            };
-            let mut engine = Engine::new(config);
-            engine.seed_free([Extent::new(8000, 32_000)]);
+            let mut engine = engine(&[(1000, 4000)]);
             let batch = Batch { first: 1000, homes: vec![1, 5], soon: false };
             let mut job = engine
                 .begin_replicate(batch)

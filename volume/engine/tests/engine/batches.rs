@@ -1,13 +1,9 @@
 //! Batches that go home from the write buffer, and what does not wait for their end.
 
 use super::area::writeback;
-use super::log::{execute_all, in_flight};
+use super::log::{execute_all, flushes_area, in_flight};
 use super::rules::{fail, fail_first, none, pass, until};
 use super::*;
-
-fn flushes_area(io: &Io) -> bool {
-    (io.target, io.op) == (Target::Area, Op::Flush)
-}
 
 /// A write of a batch.
 fn goes_home(io: &Io) -> bool {

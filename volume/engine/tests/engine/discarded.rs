@@ -1,9 +1,10 @@
 //! Rules of discarded pages: what the area learns of them, and when.
 
+use super::log::flushes_area;
 use super::replicas::{fs2, replicated};
 use super::rules::{
     ask, ask_settled, asked, at, discarded, execute_first, fail, fail_first, hold, is_sound, none,
-    pass, until, waited,
+    pass, until, waited, waits_behind_replica,
 };
 use super::*;
 
@@ -102,7 +103,7 @@ fn what_stands_behind_a_record_that_a_failed_flush_has_lost_is_found() {
     execute_first(&mut world, none, asked(home(20, 1), Op::Write));
     let before = world.area.clone();
     world.issue(Op::Flush, Extent::default());
-    let at = until(&mut world, none, |io| io.target == Target::Area && io.op == Op::Flush);
+    let at = until(&mut world, none, flushes_area);
     // The host forgets the record, and reports this once.
     world.area = before;
     fail(&mut world, at);
@@ -117,20 +118,12 @@ fn what_stands_behind_a_record_that_a_failed_flush_has_lost_is_found() {
 fn a_flush_behind_a_lost_record_does_not_wait_until_a_replica_may_be_written() {
     let mut world = replicated();
     ask(&mut world, 30, &[(6, 1), (8, 1), (50, 1)]);
-    let of_replica = |io: &Io| io.class.is_background() && io.target == Target::Home;
-    until(&mut world, none, of_replica);
-    // A client's request arrives 5 ms after the I/O was sent, and waits for as long.
-    world.now += 5_000_000;
-    world.issue(Op::Read, home(52, 1));
-    world.now += 5_000_000;
-    while let Some(at) = world.waiting.iter().position(of_replica) {
-        world.execute(at);
-    }
+    waits_behind_replica(&mut world);
     let soon = world.now + 1_000_000;
     world.issue(Op::Write, home(20, 1));
     all_answered(&mut world);
     world.issue(Op::Flush, Extent::default());
-    fail_first(&mut world, none, |io| io.target == Target::Area && io.op == Op::Flush);
+    fail_first(&mut world, none, flushes_area);
     assert_eq!(world.failed, 1, "the client is told");
     assert!(world.now < soon, "the replica's turn has come");
     let (begun, next) = (world.now, world.issue(Op::Flush, Extent::default()));
@@ -231,8 +224,7 @@ fn a_checkpoint_leaves_open_what_the_area_is_just_told_is_open() {
     let mut world = discarded(fs2(0));
     world.issue(Op::Write, home(21, 1));
     // The record is written, but not flushed.
-    let held =
-        |io: &Io| io.class == Class::Foreground && io.target == Target::Area && io.op == Op::Flush;
+    let held = |io: &Io| io.class == Class::Foreground && flushes_area(io);
     until(&mut world, held, held);
     checkpoint(&mut world, held);
     all_answered(&mut world);
@@ -341,6 +333,30 @@ fn after_a_failed_flush_the_area_still_learns_of_zeroes_before_all_of_them_are_w
     is_withdrawn(&mut world);
 }
 
+/// Background work reads home once, and may not read again yet.
+fn the_budget_is_spent(world: &mut World) {
+    let reads =
+        |io: &Io| io.class.is_background() && (io.target, io.op) == (Target::Home, Op::Read);
+    execute_first(world, none, reads);
+    assert!(!world.waiting.iter().any(reads), "the budget");
+}
+
+/// A flush behind a write fails.
+fn the_log_fails(world: &mut World) {
+    world.issue(Op::Write, home(20, 1));
+    execute_first(world, none, asked(home(20, 1), Op::Write));
+    world.issue(Op::Flush, Extent::default());
+    fail_first(world, none, flushes_area);
+}
+
+/// Another flush ends within five seconds.
+fn a_flush_ends_soon(world: &mut World) {
+    let flush = world.issue(Op::Flush, Extent::default());
+    let took = waited(world, |world| !world.clients.contains_key(&flush));
+    assert!(took.is_some_and(|nanos| nanos < 5_000_000_000), "{took:?}");
+    is_sound(world);
+}
+
 /// One job runs at a time. After the log has failed, flushes wait for a checkpoint.
 #[test]
 fn a_flush_waits_for_no_budget_of_replicas() {
@@ -348,18 +364,9 @@ fn a_flush_waits_for_no_budget_of_replicas() {
     let mut world = discarded(Config { background_rate: Bytes(100), ..fs2(0) });
     ask_settled(&mut world, 20, &[(0, 1)]);
     ask(&mut world, 30, &[(2, 1), (4, 1), (6, 1)]);
-    let reads =
-        |io: &Io| io.class.is_background() && (io.target, io.op) == (Target::Home, Op::Read);
-    execute_first(&mut world, none, reads);
-    assert!(!world.waiting.iter().any(reads), "the budget");
-    world.issue(Op::Write, home(20, 1));
-    execute_first(&mut world, none, asked(home(20, 1), Op::Write));
-    world.issue(Op::Flush, Extent::default());
-    fail_first(&mut world, none, |io| io.target == Target::Area && io.op == Op::Flush);
-    let flush = world.issue(Op::Flush, Extent::default());
-    let took = waited(&mut world, |world| !world.clients.contains_key(&flush));
-    assert!(took.is_some_and(|nanos| nanos < 5_000_000_000), "{took:?}");
-    is_sound(&mut world);
+    the_budget_is_spent(&mut world);
+    the_log_fails(&mut world);
+    a_flush_ends_soon(&mut world);
 }
 
 /// The same after a crash, while copies in doubt wait to be compared with home.
@@ -375,18 +382,9 @@ fn a_flush_behind_a_lost_record_waits_for_no_budget_of_copies_in_doubt() {
     world.crash([1; 32]);
     assert_eq!(world.engine.in_doubt(), Sectors(2 * 8));
     world.handle(Input::Tick);
-    let reads =
-        |io: &Io| io.class.is_background() && (io.target, io.op) == (Target::Home, Op::Read);
-    execute_first(&mut world, none, reads);
-    assert!(!world.waiting.iter().any(reads), "the budget");
+    the_budget_is_spent(&mut world);
     assert_eq!(world.engine.in_doubt(), Sectors(8));
-    world.issue(Op::Write, home(20, 1));
-    execute_first(&mut world, none, asked(home(20, 1), Op::Write));
-    world.issue(Op::Flush, Extent::default());
-    fail_first(&mut world, none, |io| io.target == Target::Area && io.op == Op::Flush);
+    the_log_fails(&mut world);
     assert_eq!(world.engine.in_doubt(), Sectors(8), "it waits no more: nothing was tested");
-    let flush = world.issue(Op::Flush, Extent::default());
-    let took = waited(&mut world, |world| !world.clients.contains_key(&flush));
-    assert!(took.is_some_and(|nanos| nanos < 5_000_000_000), "{took:?}");
-    is_sound(&mut world);
+    a_flush_ends_soon(&mut world);
 }

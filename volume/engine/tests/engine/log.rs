@@ -34,6 +34,10 @@ pub(super) fn execute_all(world: &mut World) {
     }
 }
 
+pub(super) fn flushes_area(io: &Io) -> bool {
+    (io.target, io.op) == (Target::Area, Op::Flush)
+}
+
 /// The position of an I/O in flight.
 pub(super) fn in_flight(world: &World, which: impl Fn(&Io) -> bool) -> usize {
     world.waiting.iter().position(which).unwrap()

@@ -466,24 +466,36 @@ fn the_area_hears_of_zeroes_only_after_home_has_them_for_good() {
     assert!(zeroes && flushed, "written: {zeroes}, flushed since: {flushed}");
 }
 
+fn of_replica(io: &Io) -> bool {
+    io.class.is_background() && io.target == Target::Home
+}
+
+/// A client's request arrives 5 ms after the I/O of a replica was sent, and waits for as long. Other
+/// I/Os sent with it end, too.
+pub(super) fn waits_behind_replica(world: &mut World) {
+    until(world, none, of_replica);
+    world.now += 5_000_000;
+    world.issue(Op::Read, home(52, 1));
+    world.now += 5_000_000;
+    while let Some(at) = world.waiting.iter().position(of_replica) {
+        world.execute(at);
+    }
+}
+
+/// The same, and the client has its answer.
+fn in_debt(world: &mut World) {
+    waits_behind_replica(world);
+    execute_first(world, none, asked(home(52, 1), Op::Read));
+}
+
 #[test]
 fn replicas_wait_until_what_clients_waited_for_them_is_earned() {
     let mut world = discarded(fs2(0));
     ask(&mut world, 20, &[(0, 1), (2, 1), (4, 1)]);
-    let background = |io: &Io| io.class.is_background() && io.target == Target::Home;
-    until(&mut world, none, background);
-    // A client's request arrives 5 ms after the I/O was sent, and waits for as long.
-    world.now += 5_000_000;
-    world.issue(Op::Read, home(52, 1));
-    world.now += 5_000_000;
-    // The other I/O sent with it, too.
-    while let Some(at) = world.waiting.iter().position(background) {
-        world.execute(at);
-    }
-    execute_first(&mut world, none, asked(home(52, 1), Op::Read));
+    in_debt(&mut world);
     let end = world.now + 5_000_000_000;
     while world.now < end {
-        assert!(!world.waiting.iter().any(background), "{} s before it is due", end - world.now);
+        assert!(!world.waiting.iter().any(of_replica), "{} s before it is due", end - world.now);
         assert!(pass(&mut world, none));
     }
     is_sound(&mut world);
@@ -495,15 +507,7 @@ fn replicas_that_somebody_waits_for_wait_for_no_others_and_for_no_such_debt() {
     let mut world = discarded(fs2(0));
     ask(&mut world, 20, &[(0, 1), (2, 1), (4, 1)]);
     ask(&mut world, 24, &[(6, 1)]);
-    let background = |io: &Io| io.class.is_background() && io.target == Target::Home;
-    until(&mut world, none, background);
-    world.now += 5_000_000;
-    world.issue(Op::Read, home(52, 1));
-    world.now += 5_000_000;
-    while let Some(at) = world.waiting.iter().position(background) {
-        world.execute(at);
-    }
-    execute_first(&mut world, none, asked(home(52, 1), Op::Read));
+    in_debt(&mut world);
     let begun = world.now;
     for (place, page) in [(26, 50), (28, 51)] {
         world.handle(Input::ReplicateSoon(vec![replica(place, &[(page, 1)])]));

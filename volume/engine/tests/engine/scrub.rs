@@ -1,7 +1,7 @@
 //! The scrub: what it finds, what it leaves alone, and when it works. And an area that fails.
 
 use super::area::{answer_failing, spoil, writeback};
-use super::log::{execute_all, in_flight, record_of};
+use super::log::{execute_all, flushes_area, in_flight, record_of};
 use super::rules::{fail_first, none, until};
 use super::*;
 use seekless_engine::format::read_superblock;
@@ -385,6 +385,27 @@ fn the_engine_does_not_absorb_behind_a_guard_that_did_not_go_up() {
     assert_eq!(step(&mut guarding, true), GuardStep::Obey(Mode::WriteBack));
 }
 
+/// The failure of the area has cost no bytes.
+fn is_whole_in_write_through(world: &mut World) {
+    assert_eq!((world.engine.mode(), world.engine.dirty()), (Mode::WriteThrough, Sectors(0)));
+    world.failed_at = 0;
+    world.home_is_complete();
+    world.read_all();
+}
+
+/// A client writes pages until the engine has such an I/O in flight.
+fn writes_until(world: &mut World, is_under_way: impl Fn(&Io) -> bool) {
+    let mut page = 10;
+    while !world.waiting.iter().any(&is_under_way) {
+        if world.waiting.is_empty() {
+            world.issue(Op::Write, home(page, 1));
+            page = 10 + (page + 1) % 40;
+        } else {
+            world.execute(0);
+        }
+    }
+}
+
 /// A failed flush of the area, and an only copy that cannot be read, count as well.
 #[test]
 fn a_failed_flush_or_read_of_the_area_leads_to_write_through_too() {
@@ -397,8 +418,7 @@ fn a_failed_flush_or_read_of_the_area_leads_to_write_through_too() {
             world.issue(Op::Read, home(3, 1));
         } else {
             world.issue(Op::Flush, Extent::default());
-            let is_flush = |io: &Io| io.target == Target::Area && io.op == Op::Flush;
-            let at = until(&mut world, none, is_flush);
+            let at = until(&mut world, none, flushes_area);
             let io = world.waiting.remove(at);
             world.handle(Input::Done { io: io.id, result: Err(IoFailed) });
         }
@@ -406,10 +426,7 @@ fn a_failed_flush_or_read_of_the_area_leads_to_write_through_too() {
         assert!(world.engine.has_fallen_back(), "read: {read}");
         world.fail_area_reads = false;
         world.settle();
-        assert_eq!((world.engine.mode(), world.engine.dirty()), (Mode::WriteThrough, Sectors(0)));
-        world.failed_at = 0;
-        world.home_is_complete();
-        world.read_all();
+        is_whole_in_write_through(&mut world);
     }
 }
 
@@ -420,19 +437,10 @@ fn a_failed_flush_of_a_checkpoint_leads_to_write_through_and_a_client_is_told() 
     let mut world = World::new(writeback());
     world.settle();
     world.issue(Op::Write, home(3, 2));
-    let is_flush = |io: &Io| io.target == Target::Area && io.op == Op::Flush;
     // A checkpoint after some log.
-    let mut page = 10;
-    while !world.waiting.iter().any(is_flush) {
-        if world.waiting.is_empty() {
-            world.issue(Op::Write, home(page, 1));
-            page = 10 + (page + 1) % 40;
-        } else {
-            world.execute(0);
-        }
-    }
+    writes_until(&mut world, flushes_area);
     assert!(world.clients.is_empty() && !world.engine.has_fallen_back());
-    let io = world.waiting.remove(in_flight(&world, is_flush));
+    let io = world.waiting.remove(in_flight(&world, flushes_area));
     assert_eq!(io.class, Class::Background);
     world.failed_at = NEVER / 2;
     world.handle(Input::Done { io: io.id, result: Err(IoFailed) });
@@ -442,19 +450,15 @@ fn a_failed_flush_of_a_checkpoint_leads_to_write_through_and_a_client_is_told() 
     assert_eq!(world.failed, failed + 1);
     world.issue_settled(Op::Flush, Extent::default());
     assert_eq!(world.failed, failed + 1, "once");
-    assert_eq!((world.engine.mode(), world.engine.dirty()), (Mode::WriteThrough, Sectors(0)));
-    world.failed_at = 0;
-    world.home_is_complete();
-    world.read_all();
+    is_whole_in_write_through(&mut world);
 }
 
 /// The host may report a failed flush to a client's flush, and drop pages of a checkpoint whose own
 /// flush is under way, or begins later.
 #[test]
 fn a_checkpoint_beside_a_failed_flush_of_the_area_is_written_again() {
-    let is_flush = |io: &Io| io.target == Target::Area && io.op == Op::Flush;
     let is_page = |io: &Io| io.class.is_background() && io.op == Op::Write;
-    checkpoint_beside_a_failed_flush(is_flush);
+    checkpoint_beside_a_failed_flush(flushes_area);
     checkpoint_beside_a_failed_flush(is_page);
 }
 
@@ -464,15 +468,7 @@ fn checkpoint_beside_a_failed_flush(is_under_way: impl Fn(&Io) -> bool) {
     world.settle();
     let of_client = with_a_flush_of_the_area(&mut world);
     // A checkpoint is written meanwhile.
-    let mut page = 10;
-    while !world.waiting.iter().any(&is_under_way) {
-        if world.waiting.is_empty() {
-            world.issue(Op::Write, home(page, 1));
-            page = 10 + (page + 1) % 40;
-        } else {
-            world.execute(0);
-        }
-    }
+    writes_until(&mut world, is_under_way);
     world.failed_at = NEVER / 2;
     world.handle(Input::Done { io: of_client.id, result: Err(IoFailed) });
     let before = world.engine.stats().metadata_bytes;
@@ -483,18 +479,14 @@ fn checkpoint_beside_a_failed_flush(is_under_way: impl Fn(&Io) -> bool) {
     assert_eq!(world.engine.trouble(), Some(Trouble::Area));
     world.settle();
     assert!(world.engine.stats().metadata_bytes > before);
-    assert_eq!((world.engine.mode(), world.engine.dirty()), (Mode::WriteThrough, Sectors(0)));
-    world.failed_at = 0;
-    world.home_is_complete();
-    world.read_all();
+    is_whole_in_write_through(&mut world);
 }
 
 /// A client's flush of the area is in flight. Returns its I/O, which the test ends.
 fn with_a_flush_of_the_area(world: &mut World) -> Io {
     world.issue_at_once(Op::Write, home(3, 2));
     world.issue(Op::Flush, Extent::default());
-    let is_flush = |io: &Io| io.target == Target::Area && io.op == Op::Flush;
-    let at = until(world, none, is_flush);
+    let at = until(world, none, flushes_area);
     world.waiting.remove(at)
 }
 

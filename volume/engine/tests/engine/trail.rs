@@ -6,6 +6,7 @@ use seekless_engine::ram_pages;
 use seekless_learn::{Foreseen, Work};
 
 use super::area::spoil;
+use super::log::flushes_area;
 use super::rules::{hold, none, until};
 use super::*;
 
@@ -324,10 +325,9 @@ fn a_segment_is_durably_void_before_it_is_written_again() {
     }
     read(&mut world, &[40, 41, 42, 63]);
     // The last slot is filled; the first segment is void, and the area may not know.
-    let flush = |io: &Io| io.target == Target::Area && io.op == Op::Flush;
     let first = |io: &Io| is_append(io) && io.extent.overlaps(slots(0, 8));
-    hold(&mut world, |io| flush(io) || first(io));
-    assert!(world.waiting.iter().any(flush), "{:?}", world.waiting);
+    hold(&mut world, |io| flushes_area(io) || first(io));
+    assert!(world.waiting.iter().any(flushes_area), "{:?}", world.waiting);
     assert!(!world.waiting.iter().any(first), "{:?}", world.waiting);
     assert!(slots_of(&world, 0).is_empty(), "a read may not use it any more");
     for page in [43, 44, 45] {

@@ -209,17 +209,13 @@ impl Adaptive {
 mod tests {
     use super::*;
     use crate::adaptive::features::Features;
+    use seekless_block::Dice;
 
     /// A policy that has seen many outcomes; `seed` gives them.
     fn trained(seed: u64) -> Adaptive {
         let mut policy = Adaptive::new(64, 256, 128);
-        let mut dice = seed;
-        let mut roll = || {
-            dice = dice
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            dice >> 33
-        };
+        let mut dice = Dice::new(seed);
+        let mut roll = || dice.draw() >> 33;
         for i in 0..20_000 {
             let (features, y) = (features(roll()), [0.0, 0.1, 1.0][(roll() % 3) as usize]);
             policy.predictor.learn(&features, y);

@@ -17,8 +17,6 @@ pub struct DiskStats {
     /// Accesses to the disk, as in simulations: merged commands are one, and a discard, or a flush
     /// of a disk without a cache, is none.
     pub ios: u64,
-    /// Of these, background work.
-    pub background_ios: u64,
     /// Time the disk was busy: overhead, seek, rotation and transfer.
     pub busy: Duration,
     /// Of this, for background work.
@@ -178,7 +176,6 @@ impl Emulated {
         s.seek_cylinders += u64::from(access.cylinders);
         s.sectors += extent.len.0;
         if background {
-            s.background_ios += u64::from(is_own);
             s.background_busy += access.busy();
         }
         if self.path.len() < self.path_max {

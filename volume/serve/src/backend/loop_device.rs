@@ -38,16 +38,14 @@ mod tests {
 
     #[test]
     fn a_file_has_one_number_under_all_its_names() {
-        let dir = std::env::temp_dir().join(format!("seekless-{}-names", std::process::id()));
-        std::fs::create_dir(&dir).unwrap();
-        let [one, link, other] = ["one", "link", "other"].map(|name| dir.join(name));
+        let dir = tempfile::tempdir().unwrap();
+        let [one, link, other] = ["one", "link", "other"].map(|name| dir.path().join(name));
         std::fs::write(&one, "").unwrap();
         std::fs::hard_link(&one, &link).unwrap();
         std::fs::write(&other, "").unwrap();
         assert!(number(&one).is_some() && number(&one) == number(&link));
         assert_ne!(number(&one), number(&other));
         assert_eq!(loop_device(&one), None);
-        std::fs::remove_dir_all(&dir).unwrap();
     }
 
     #[test]

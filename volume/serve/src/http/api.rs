@@ -79,9 +79,14 @@ fn page(body: &str, script: &str) -> Answer {
 }
 
 #[cfg(test)]
+#[path = "../../../../base/block/tests/schema/mod.rs"]
+mod schema;
+
+#[cfg(test)]
 mod tests {
     use serde_json::Value;
 
+    use super::schema::check;
     use super::*;
     use crate::status::{
         AdaptiveStatus, Busy, BusyStatus, GuardStatus, Head, Status, VerdictStatus,
@@ -101,58 +106,6 @@ mod tests {
         status.schema = "seekless.status/1".to_owned();
         status.budget.limit_bytes_per_s = Some(1);
         Board::of(status)
-    }
-
-    /// A minimal validator: only the features that the schema uses.
-    fn check(schema: &Value, root: &Value, value: &Value, at: &str) {
-        if let Some(name) = schema.get("$ref") {
-            let path = name.as_str().unwrap().trim_start_matches('#');
-            return check(root.pointer(path).unwrap(), root, value, at);
-        }
-        if let Some(constant) = schema.get("const") {
-            return assert_eq!(constant, value, "{at}");
-        }
-        if let Some(any) = schema.get("oneOf").and_then(Value::as_array) {
-            let of = |v: &Value| if v.is_null() { "null" } else { "object" };
-            let fits =
-                |s: &&Value| s.get("type").and_then(Value::as_str).unwrap_or("object") == of(value);
-            return check(any.iter().find(fits).unwrap(), root, value, at);
-        }
-        let kinds: Vec<&str> = match &schema["type"] {
-            Value::String(kind) => vec![kind],
-            Value::Array(kinds) => kinds.iter().map(|k| k.as_str().unwrap()).collect(),
-            other => panic!("{at}: {other}"),
-        };
-        let is = |kind: &&str| match *kind {
-            "null" => value.is_null(),
-            "string" => value.is_string(),
-            "boolean" => value.is_boolean(),
-            "integer" => value.is_u64(),
-            "number" => value.is_number(),
-            "array" => value.is_array(),
-            "object" => value.is_object(),
-            other => panic!("{at}: {other}"),
-        };
-        assert!(kinds.iter().any(is), "{at}: {value} is not {kinds:?}");
-        if let Some(fields) = value.as_object() {
-            let known = schema["properties"].as_object().unwrap();
-            let required = schema["required"].as_array().unwrap();
-            assert_eq!(schema["additionalProperties"], false, "{at}");
-            for name in fields.keys() {
-                assert!(known.contains_key(name), "{at}.{name}: not in the schema");
-            }
-            for (name, schema) in known {
-                assert!(required.iter().any(|r| r == name), "{at}.{name}: not required");
-                assert!(
-                    schema.get("description").is_some()
-                        || schema.get("$ref").is_some()
-                        || schema.get("const").is_some()
-                        || schema.get("oneOf").is_some(),
-                    "{at}.{name}"
-                );
-                check(schema, root, &fields[name], &format!("{at}.{name}"));
-            }
-        }
     }
 
     #[test]

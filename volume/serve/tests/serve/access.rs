@@ -12,6 +12,7 @@ use seekless_block::Bytes;
 use seekless_serve::client::Client;
 use seekless_serve::{Address, Backing, Builder, ServeError, ServerHandle, TlsFiles};
 
+use crate::certificates::certificates;
 use crate::{Dir, client};
 
 const SIZE: u64 = 8 << 20;
@@ -58,7 +59,7 @@ fn other_machines_need_tls_or_a_word() {
 #[test]
 fn a_unix_socket_belongs_to_one_user_unless_others_are_named() {
     let dir = Dir::new("users");
-    std::fs::set_permissions(&dir.0, PermissionsExt::from_mode(0o755)).unwrap();
+    std::fs::set_permissions(dir.0.path(), PermissionsExt::from_mode(0o755)).unwrap();
     let socket = dir.path("s");
     let mode = || socket.metadata().unwrap().mode() & 0o777;
     let connects = |user: u32| -> Option<bool> {
@@ -121,22 +122,6 @@ fn one_machine_gets_a_part_of_the_places() {
     client(&server).read(0, 512).unwrap();
 }
 
-/// Certificates of an authority, made by openssl: of the server, and of a client.
-fn certificates(dir: &Dir) {
-    let script = r#"
-        set -e
-        openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=authority -keyout ca-key.pem -out ca-cert.pem \
-            -addext basicConstraints=critical,CA:TRUE -addext keyUsage=critical,keyCertSign
-        for who in server client; do
-            openssl req -newkey rsa:2048 -nodes -subj /CN=localhost -keyout $who-key.pem -out $who.csr
-            printf 'subjectAltName=DNS:localhost,IP:127.0.0.1\nextendedKeyUsage=%sAuth\nbasicConstraints=CA:FALSE\n' $who > $who.ext
-            openssl x509 -req -in $who.csr -CA ca-cert.pem -CAkey ca-key.pem -CAcreateserial -days 2 -extfile $who.ext -out $who-cert.pem
-        done
-        mkdir anonymous; cp ca-cert.pem anonymous/"#;
-    let output = Command::new("sh").args(["-c", script]).current_dir(&dir.0).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-}
-
 fn with_tls(dir: &Dir, ca: bool) -> ServerHandle {
     let ca = ca.then(|| dir.path("ca-cert.pem"));
     let files = TlsFiles { cert: dir.path("server-cert.pem"), key: dir.path("server-key.pem"), ca };
@@ -159,7 +144,7 @@ fn tls_with_other_clients() {
         return;
     }
     let dir = Dir::new("tls");
-    certificates(&dir);
+    certificates(dir.0.path());
     for mutual in [false, true] {
         let server = with_tls(&dir, mutual);
         let port = server.tcp_addresses()[0].port();
@@ -185,7 +170,7 @@ fn tls_with_other_clients() {
         assert!(copied.status.success(), "{}", said(&copied));
         assert!(std::fs::read(&to).unwrap() == random);
         // QEMU.
-        let creds = format!("tls-creds-x509,id=t,endpoint=client,dir={}", dir.0.display());
+        let creds = format!("tls-creds-x509,id=t,endpoint=client,dir={}", dir.0.path().display());
         let opts = format!(
             "driver=nbd,server.type=inet,server.host=localhost,server.port={port},tls-creds=t"
         );
@@ -234,13 +219,13 @@ fn a_home_behind_tls() {
         return;
     }
     let (dir, other) = (Dir::new("tls-home"), Dir::new("tls-other"));
-    certificates(&dir);
-    certificates(&other);
+    certificates(dir.0.path());
+    certificates(other.0.path());
     std::fs::File::create(dir.path("disk")).unwrap().set_len(SIZE).unwrap();
-    let here = format!("--tls-certificates={}", dir.0.display());
+    let here = format!("--tls-certificates={}", dir.0.path().display());
     let tls = ["--tls=require", "--tls-verify-peer", &here];
     let mut kit = Nbdkit::start(&dir, &tls);
-    let (socket, certs) = (dir.path("home"), dir.0.display().to_string());
+    let (socket, certs) = (dir.path("home"), dir.0.path().display().to_string());
     let home = |scheme: &str, query: &str| {
         let uri = format!("{scheme}:///?socket={}{query}", socket.display());
         Builder::new(Backing::Nbd(uri.parse().unwrap()))
@@ -268,7 +253,7 @@ fn a_home_behind_tls() {
     assert!(said.contains("requires TLS: write nbds"), "{said}");
     let said = refused("nbds+unix", &format!("{own}&tls-hostname=elsewhere"));
     assert!(said.contains("NotValidForName"), "{said}");
-    let said = refused("nbds+unix", &format!("&tls-certificates={}", other.0.display()));
+    let said = refused("nbds+unix", &format!("&tls-certificates={}", other.0.path().display()));
     assert!(said.contains("certificate"), "{said}");
     let said = refused("nbds+unix", "&tls-certificates=/nowhere");
     assert!(said.contains("/nowhere/ca-cert.pem: cannot be used for TLS"), "{said}");
@@ -290,7 +275,7 @@ fn broken_tls_costs_its_client_alone() {
         return;
     }
     let dir = Dir::new("broken-tls");
-    certificates(&dir);
+    certificates(dir.0.path());
     let server = with_tls(&dir, false);
     let at = server.tcp_addresses()[0];
     let start =

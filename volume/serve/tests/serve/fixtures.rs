@@ -2,7 +2,6 @@
 //! Every sector is read and compared; then again with one damaged byte in the area.
 
 use std::fs::File;
-use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -10,6 +9,7 @@ use seekless_serve::client::ClientError;
 use seekless_serve::{Backing, Builder, ServeError, ServerHandle};
 use serde_json::Value;
 
+use crate::packed::{flip, unpack};
 use crate::{Dir, client};
 
 const SECTOR: usize = 512;
@@ -29,20 +29,6 @@ struct Fixture {
 
 fn fixture(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
-}
-
-/// Unpacks a file, with holes for zeroes.
-fn unpack(from: &str, to: &std::path::Path, bytes: u64) {
-    let packed = std::fs::read(fixture(from)).unwrap();
-    let content = zstd::bulk::decompress(&packed, bytes as usize).unwrap();
-    assert_eq!(content.len() as u64, bytes, "{from}");
-    let file = File::create(to).unwrap();
-    file.set_len(bytes).unwrap();
-    for (i, page) in content.chunks(PAGE).enumerate() {
-        if page.iter().any(|&b| b != 0) {
-            file.write_all_at(page, (i * PAGE) as u64).unwrap();
-        }
-    }
 }
 
 impl Fixture {
@@ -65,13 +51,10 @@ impl Fixture {
 
     /// The original state.
     fn restore(&self) {
-        unpack(
-            &format!("{}.home.zst", self.name),
-            &self.home(),
-            self.said["home_bytes"].as_u64().unwrap(),
-        );
-        if let Some(bytes) = self.said["area_bytes"].as_u64() {
-            unpack(&format!("{}.area.zst", self.name), &self.area(), bytes);
+        let packed = |what: &str| fixture(&format!("{}.{what}.zst", self.name));
+        unpack(&packed("home"), &self.said["home_bytes"], &self.home());
+        if !self.said["area_bytes"].is_null() {
+            unpack(&packed("area"), &self.said["area_bytes"], &self.area());
         }
     }
 
@@ -222,11 +205,8 @@ fn is_told(name: &'static str) {
         let what = row[0].as_str().unwrap();
         f.restore();
         let path = if row[1] == "area" { f.area() } else { f.home() };
-        let file = File::options().read(true).write(true).open(path).unwrap();
         for offset in row[2].as_array().unwrap() {
-            let (offset, mut byte) = (offset.as_u64().unwrap(), [0]);
-            file.read_exact_at(&mut byte, offset).unwrap();
-            file.write_all_at(&[byte[0] ^ 1], offset).unwrap();
+            flip(&path, offset.as_u64().unwrap());
         }
         match (f.builder().spawn(), &row[3]) {
             (Err(e), told) => {

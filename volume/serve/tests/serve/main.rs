@@ -5,6 +5,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "tests say what they skip and draw")]
 
 mod access;
+mod certificates;
 mod emulation;
 mod ext;
 mod fixtures;
@@ -13,6 +14,7 @@ mod hostile;
 mod http;
 mod model;
 mod other_server;
+mod packed;
 mod remote;
 mod setup;
 mod tools;
@@ -22,19 +24,18 @@ use std::path::PathBuf;
 use seekless_nbd::Options;
 use seekless_serve::ServerHandle;
 use seekless_serve::client::Client;
+use tempfile::TempDir;
 
 /// A test's own directory, removed with it.
-struct Dir(PathBuf);
+struct Dir(TempDir);
 
 impl Dir {
     fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("seekless-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
+        Self(tempfile::Builder::new().prefix(name).tempdir().unwrap())
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
+        self.0.path().join(name)
     }
 
     /// A file of zeroes.
@@ -42,12 +43,6 @@ impl Dir {
         let path = self.path(name);
         std::fs::File::create(&path).unwrap().set_len(bytes).unwrap();
         path
-    }
-}
-
-impl Drop for Dir {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 

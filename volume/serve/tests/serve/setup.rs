@@ -26,7 +26,7 @@ fn what_is_no_disk_is_refused() {
     assert!(matches!(odd, ServeError::Host(HostError::Size { bytes: 1000, .. })), "{odd}");
     assert!(odd.to_string().contains("1000 bytes is not a multiple of 512"));
     let directory =
-        Builder::new(Backing::Path(dir.0.clone())).read_only(true).spawn().err().unwrap();
+        Builder::new(Backing::Path(dir.0.path().to_owned())).read_only(true).spawn().err().unwrap();
     assert!(matches!(directory, ServeError::Host(HostError::NotADisk(_))), "{directory}");
     let none = Builder::new(Backing::Path(dir.path("none"))).spawn().err().unwrap();
     assert!(matches!(none, ServeError::Host(HostError::Path { what: "open it", .. })), "{none}");
@@ -143,7 +143,7 @@ fn what_was_written_survives_a_restart() {
     let server = start();
     client(&server).write(4096, &[9; 8192]).unwrap();
     server.stop().unwrap();
-    let names: Vec<_> = std::fs::read_dir(&dir.0).unwrap().collect();
+    let names: Vec<_> = std::fs::read_dir(dir.0.path()).unwrap().collect();
     assert_eq!(names.len(), 1, "the optimized area leaves no file: {names:?}");
     assert_eq!(client(&start()).read(4096, 8192).unwrap(), [9; 8192]);
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::*;
-use crate::scratch::{Folder, output};
+use crate::scratch::output;
 
 const TREE: u64 = 5;
 
@@ -53,9 +53,9 @@ fn dumped(image: &Path) -> Vec<(u64, u64, Vec<Item>)> {
 
 #[test]
 fn leaves_are_those_of_the_file_systems_own_tool() {
-    let dir = Folder::new("btrfs-leaves");
+    let dir = tempfile::tempdir().unwrap();
     for options in [&["-m", "dup"][..], &["-m", "single", "-n", "4096"]] {
-        let Some(image) = image(&dir.0, options) else { return };
+        let Some(image) = image(dir.path(), options) else { return };
         let device = File::open(&image).unwrap();
         let leaves = Leaves::default().again(&device, TREE).unwrap().unwrap();
         let all = dumped(&image);
@@ -87,8 +87,8 @@ fn leaves_are_those_of_the_file_systems_own_tool() {
 
 #[test]
 fn any_changed_byte_gives_no_panic() {
-    let dir = Folder::new("btrfs-damage");
-    let Some(image) = image(&dir.0, &["-m", "single"]) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let Some(image) = image(dir.path(), &["-m", "single"]) else { return };
     let device = File::options().read(true).write(true).open(&image).unwrap();
     let sound = Leaves::default().again(&device, TREE).unwrap().unwrap();
     let mut bytes = vec![0; SUPERBLOCK.1];

@@ -5,6 +5,7 @@ use std::os::unix::fs::FileExt as _;
 
 use seekless_block::{Bytes, DeviceError, PAGE_BYTES};
 use seekless_engine::Mode;
+use tempfile::TempDir;
 
 use super::*;
 use crate::area::{AreaPlacement, MakeOptions, Share, make, resize};
@@ -12,7 +13,7 @@ use crate::control::{AdministerError, state_of};
 
 /// A disk of 64 MiB, and its area in another file: of 16 MiB in write-back, or for replicas.
 struct Pair {
-    dir: PathBuf,
+    dir: TempDir,
     disk: PathBuf,
     area: PathBuf,
 }
@@ -34,9 +35,8 @@ impl Pair {
     }
 
     fn with(name: &str, options: MakeOptions) -> Self {
-        let dir = std::env::temp_dir().join(format!("seekless-{name}-{}", std::process::id()));
-        fs::create_dir(&dir).unwrap();
-        let pair = Self { disk: dir.join("disk"), area: dir.join("area"), dir };
+        let dir = tempfile::Builder::new().prefix(name).tempdir().unwrap();
+        let pair = Self { disk: dir.path().join("disk"), area: dir.path().join("area"), dir };
         let disk = File::create(&pair.disk).unwrap();
         disk.set_len(64 << 20).unwrap();
         // A region of zeroes would count as lost.
@@ -67,12 +67,6 @@ impl Pair {
     }
 }
 
-impl Drop for Pair {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.dir);
-    }
-}
-
 fn is_older(error: &ServeError) -> bool {
     matches!(error, ServeError::Area { source, .. } if matches!(**source, AttachError::Older { .. }))
 }
@@ -82,7 +76,7 @@ fn is_older(error: &ServeError) -> bool {
 fn a_repair_of_a_guarded_disk_without_its_area_takes_no_superblock_of_a_client() {
     let pair = Pair::new("unnamed");
     pair.attach();
-    let inner = pair.dir.join("inner");
+    let inner = pair.dir.path().join("inner");
     File::create(&inner).unwrap().set_len(64 << 20).unwrap();
     let size = Some(Share::Bytes(Bytes(16 << 20)));
     make(&inner, &MakeOptions { size, ..MakeOptions::new(AreaPlacement::Start) }).unwrap();
@@ -284,9 +278,8 @@ fn a_resize_says_what_is_wrong_with_the_guard() {
 /// Nobody searches behind the end of a disk for the superblock of an area.
 #[test]
 fn a_locator_of_a_place_behind_the_end_tells_that_the_disk_shrank() {
-    let dir = std::env::temp_dir().join(format!("seekless-locator-{}", std::process::id()));
-    fs::create_dir(&dir).unwrap();
-    let disk = dir.join("disk");
+    let dir = tempfile::tempdir().unwrap();
+    let disk = dir.path().join("disk");
     File::create(&disk).unwrap().set_len(64 << 20).unwrap();
     let size = Some(Share::Bytes(Bytes(16 << 20)));
     make(&disk, &MakeOptions { size, ..MakeOptions::new(AreaPlacement::Middle) }).unwrap();
@@ -305,17 +298,15 @@ fn a_locator_of_a_place_behind_the_end_tells_that_the_disk_shrank() {
         let ServeError::Area { source, .. } = &said else { panic!("{said}") };
         assert!(matches!(**source, AttachError::Shrunken { .. }), "{said}");
     }
-    fs::remove_dir_all(&dir).unwrap();
 }
 
 /// Linux reports an error of write-back once to each open file description: what shares one could
 /// take the report of another.
 #[test]
 fn home_area_and_guard_region_have_open_files_of_their_own() {
-    let dir = std::env::temp_dir().join(format!("seekless-files-{}", std::process::id()));
-    fs::create_dir(&dir).unwrap();
+    let dir = tempfile::tempdir().unwrap();
     for (name, inside) in [("inside", true), ("beside", false)] {
-        let (backing, area) = (dir.join(name), dir.join("area"));
+        let (backing, area) = (dir.path().join(name), dir.path().join("area"));
         File::create(&backing).unwrap().set_len(64 << 20).unwrap();
         let at = if inside { AreaPlacement::Middle } else { AreaPlacement::Beside(area.clone()) };
         let options = MakeOptions {
@@ -341,5 +332,4 @@ fn home_area_and_guard_region_have_open_files_of_their_own() {
         }
         assert_eq!(seen.len(), if inside { 2 } else { 3 });
     }
-    fs::remove_dir_all(&dir).unwrap();
 }
