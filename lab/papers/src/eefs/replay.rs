@@ -64,7 +64,7 @@ pub(super) struct FileEnergy {
     /// Rotational delay, and the controller.
     pub rotation: f64,
     pub seek: f64,
-    /// Idle, platters turning.
+    /// Idle, platters turning, until the last request; if the disk may sleep, two minutes more.
     pub idle: f64,
     /// Standby, spin-down and spin-up.
     pub standby: f64,

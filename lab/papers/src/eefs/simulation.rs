@@ -84,6 +84,10 @@ pub(super) struct World {
     idle_since: Option<SimTime>,
     busy: Duration,
     idle_times: [u64; 6],
+    /// Whether the disk may stop its platters.
+    sleeps: bool,
+    /// Idling after the last request, which does not count.
+    idled_after: Energy,
 }
 
 impl World {
@@ -138,6 +142,8 @@ impl World {
             idle_since: Some(SimTime(0)),
             busy: Duration::ZERO,
             idle_times: [0; 6],
+            sleeps: options.spin_down != SpinDown::None,
+            idled_after: Energy::ZERO,
         })
     }
 
@@ -166,9 +172,22 @@ impl World {
         self.share()
     }
 
-    /// The trace is over: finishes requests, writes dirty blocks.
+    /// The trace is over: finishes requests, writes dirty blocks. This work counts. Idling counts
+    /// only until the last request, so that the days of all systems are equally long; a disk that
+    /// may sleep is also charged for the time after it.
     pub(super) fn finish(&mut self, last: SimTime) -> Simulated {
-        self.advance(last + Duration::from_millis(120_000))
+        let before = self.idling();
+        self.advance(last + Duration::from_millis(120_000))?;
+        if !self.sleeps {
+            self.idled_after = self.idling() - before;
+        }
+        Ok(())
+    }
+
+    /// Energy of idling so far, platters turning.
+    fn idling(&self) -> Energy {
+        let e = self.drive.usage(self.now).energy;
+        e.idle + e.low_idle
     }
 
     pub(super) fn request(&mut self, event: &FileEvent) -> Simulated {
@@ -372,9 +391,9 @@ impl World {
                 write: j(self.energy[1]),
                 rotation: j(self.energy[2]),
                 seek: j(self.energy[3]),
-                idle: j(e.idle) + j(e.low_idle),
+                idle: j(self.idling() - self.idled_after),
                 standby: j(e.standby) + j(e.spin_down) + j(e.spin_up),
-                total: j(e.total()),
+                total: j(e.total() - self.idled_after),
             },
             spin_downs: usage.spin_downs,
             open_ms: self.means[Kind::Open as usize].get(),

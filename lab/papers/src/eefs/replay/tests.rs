@@ -66,6 +66,31 @@ fn eefs_wakes_a_sleeping_disk_less_often() {
     assert!(eefs.spin_downs * 100 < ffs.spin_downs * 95, "{said}");
 }
 
+/// Two reads, 60 seconds apart. The second write of an inode ends at about 90 seconds.
+#[test]
+fn idling_counts_until_the_last_request() {
+    let fact = FileFacts { directory: 0, size: 8_000, existed: true };
+    let idle_seconds = |spin_down| {
+        let options = FilesOptions { spin_down, ..options() };
+        let event = |(file, seconds): (u32, u64)| {
+            let (time, stream, op) = (SimTime(seconds * 1_000_000_000), StreamId(1), FileOp::Read);
+            Ok(FileEvent { time, stream, file, op, offset: 0, len: 8_000, latency: None })
+        };
+        let events = [(0, 0), (1, 60)].into_iter().map(event);
+        let found = run_files(FileSystem::Ffs, &[fact; 2], events, &options).unwrap();
+        let e = found.energy;
+        assert_eq!(found.causes.inodes_written, 2, "{found:?}");
+        let sum = e.read + e.write + e.rotation + e.seek + e.idle + e.standby;
+        assert!((sum / e.total - 1.0).abs() < 1e-6, "{e:?}");
+        e.idle / options.disk.power.idle_w
+    };
+    let found = idle_seconds(SpinDown::None);
+    assert!((59.0..=60.0).contains(&found), "{found} seconds");
+    // A disk that would sleep after five minutes is charged for two minutes more.
+    let found = idle_seconds(SpinDown::After(Duration::from_millis(300_000)));
+    assert!((178.0..=180.0).contains(&found), "{found} seconds");
+}
+
 #[test]
 fn grown_files_move_back_and_removed_files_are_gone() {
     let options = FilesOptions { shuffle_every: 300, ..options() };
