@@ -89,8 +89,9 @@ impl FileDay {
         Self { directories, ..self }
     }
 
-    /// Requests from one shuffle to the next: the paper's 100,000, about an hour of its traces; or
-    /// an hour's mean on a day with fewer.
+    /// Requests from one shuffle to the next: the paper's 100,000, about an hour of its traces. The
+    /// light day has fewer in all, and would have no group: there it is a 24th of the day. Our
+    /// number.
     #[must_use]
     pub const fn interval(&self) -> u64 {
         let hour = self.requests / 24;
