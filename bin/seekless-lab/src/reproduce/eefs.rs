@@ -55,7 +55,8 @@ pub(crate) struct Args {
     /// with the fitted memory, 4 times and 16 times as much
     #[arg(long, conflicts_with_all = ["trace", "cache", "directories"])]
     sensitivity: bool,
-    /// Requests from one shuffle to the next; default: the paper's 100,000 times the scale
+    /// Requests from one shuffle to the next; default: the paper's 100,000 times the scale (light
+    /// day: 3,589, because it has fewer than 100,000 in all)
     #[arg(long, value_name = "N", value_parser = number::<u64>("requests", 0.., 1000))]
     shuffle: Option<u64>,
     /// When the platters stop: none, adaptive, or seconds without work

@@ -187,6 +187,33 @@ fn a_removal_is_written_down_only_when_the_other_module_is_synced() {
     }
 }
 
+/// A removal writes no group, also if the group is in memory.
+#[test]
+fn a_group_that_lost_a_file_is_read_whole_until_it_changes() {
+    let (device, _) = noted(32);
+    let synced: fn() -> bool = || true;
+    let mut store = StoreOnDevice::attach(device, synced, config()).unwrap();
+    let files = group(&mut store, (0..8u8).map(|i| arrival(vec![i], vec![i; 8_000])).collect());
+    let file = files[0];
+    // Syncs, and reads a file of the group from the device: bytes read.
+    let read_cold = |mut store: StoreOnDevice<Noted, fn() -> bool>| {
+        store.ask(SimTime(1), Ask::Sync { file: None }).unwrap();
+        let mut store = StoreOnDevice::attach(store.into_device(), synced, config()).unwrap();
+        store.ask(SimTime(1), Ask::Read { file, offset: 0, len: 1 }).unwrap();
+        let bytes = store.group_store().stats().bytes_read;
+        (store, bytes)
+    };
+    let (mut store, whole) = read_cold(store);
+    store.ask(SimTime(1), Ask::Remove { file: files[7] }).unwrap();
+    store.ask(SimTime(1), Ask::Sync { file: None }).unwrap();
+    assert_eq!(store.group_store().stats().groups_written, 0);
+    let (mut store, bytes) = read_cold(store);
+    assert_eq!((whole, bytes), (65_536, 65_536));
+    store.ask(SimTime(1), Ask::Write { file, offset: 0, data: vec![9], time: 1 }).unwrap();
+    let (_, bytes) = read_cold(store);
+    assert_eq!(bytes, 57_344, "seven files are left");
+}
+
 /// Four files, written repeatedly until all clusters have been used several times.
 #[test]
 fn what_a_checkpoint_needs_is_not_written_over_and_its_header_comes_last() {

@@ -35,6 +35,8 @@ pub(super) fn judged(
             used(&mut answers, id, &often);
             table2(&mut answers, &format!("{id}.100k"), &often);
             table2(&mut answers, &format!("{id}.500k"), rare);
+            let unaffected = grouped_files(rare) / grouped_files(&often);
+            answers.add(Paper, format!("{id}.files.interval"), unaffected);
         }
     }
     times(&mut answers, compared);
@@ -73,8 +75,12 @@ fn table2(answers: &mut Answers, id: &str, g: &Grouping) {
     for (name, ours) in names.into_iter().zip(g.changes) {
         answers.add(Paper, format!("{id}.{name}"), ours);
     }
+    answers.add(Paper, format!("{id}.files"), grouped_files(g));
+}
+
+fn grouped_files(g: &Grouping) -> f64 {
     let [before, _, _, size, ..] = g.changes;
-    answers.add(Paper, format!("{id}.files"), before * size);
+    before * size
 }
 
 /// Figure 6.

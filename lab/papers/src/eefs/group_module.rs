@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use crate::ffs::{Ffs, Work};
+use crate::ffs::{Ffs, Work, blocks_of};
 use rustc_hash::{FxHashMap, FxHashSet};
 use seekless_block::{Bytes, Device as _, Duration, MemDevice, Op, SECTOR_BYTES, Sectors, SimTime};
 use seekless_store::{
@@ -58,6 +58,8 @@ pub(super) struct Eefs {
     /// files, and of those used.
     pub(super) fetched: FxHashSet<u64>,
     pub(super) fetches: [u64; 2],
+    /// Blocks of grouped files that clients read: those in memory, and all.
+    pub(super) read: [u64; 2],
     /// Shuffles with a shuffle before them.
     pub(super) compared: f64,
     pub(super) result: Grouping,
@@ -90,6 +92,7 @@ impl Eefs {
             uses: GroupUses::default(),
             fetched: FxHashSet::default(),
             fetches: [0; 2],
+            read: [0; 2],
             compared: 0.0,
             result: Grouping::default(),
         })
@@ -109,12 +112,6 @@ impl Eefs {
         if let Some(rest) = &mut self.rest {
             rest.used(now);
         }
-    }
-
-    /// Hits, and lookups.
-    pub(super) fn stats(&self) -> (u64, u64) {
-        let s = self.gfs.stats();
-        (s.hits, s.hits + s.groups_read)
     }
 
     /// One memory for two caches: evicts the least recently used block or group of both.
@@ -141,10 +138,15 @@ impl Eefs {
         self.uses.shares(Grouping { used_of_fetched, ..self.result })
     }
 
-    /// Notes the other files of a group that a read of this file brings to memory.
-    fn fetch(&mut self, file: u64, number: FileNumber) {
+    /// Notes a client's read of this many blocks, and the other files of the group that it brings to
+    /// memory.
+    fn fetch(&mut self, file: u64, number: FileNumber, blocks: u64) {
         self.fetches[1] += u64::from(self.fetched.remove(&file));
-        let Some(group) = self.gfs.absent_group(number) else { return };
+        self.read[1] += blocks;
+        let Some(group) = self.gfs.absent_group(number) else {
+            self.read[0] += blocks;
+            return;
+        };
         for (&other, &n) in &self.here {
             if other != file && self.gfs.file(n).is_some_and(|f| f.group == group) {
                 self.fetches[0] += u64::from(self.fetched.insert(other));
@@ -168,11 +170,7 @@ impl World {
         let (now, file) = (self.now, u64::from(event.file));
         let Some(eefs) = &mut self.eefs else { return Ok(false) };
         if matches!(event.op, FileOp::Open | FileOp::Create) {
-            // A file that is too large for a group must not separate two small files.
-            let size = self.facts[event.file as usize].size;
-            if size <= u64::from(FILE_BYTES_MAX) {
-                eefs.graph.observe(event.stream, file);
-            }
+            eefs.graph.observe(event.stream, file);
             if eefs.result.shuffles > 0 {
                 eefs.uses.note(now, file);
             }
@@ -193,7 +191,9 @@ impl World {
                 self.answered(Kind::Open, now);
             }
             FileOp::Read => {
-                eefs.fetch(file, number);
+                let size = self.facts[event.file as usize].size;
+                let blocks = blocks_of(size, event.offset, event.len);
+                eefs.fetch(file, number, blocks.count() as u64);
                 let attributes = eefs.gfs.file(number).map(|f| f.attributes).unwrap_or_default();
                 if event.offset == 0 {
                     let attributes = Attributes { accessed: time, ..attributes };

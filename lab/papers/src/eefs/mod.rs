@@ -41,7 +41,8 @@ pub struct EefsOptions {
     pub directories: Option<u32>,
     /// Also runs INS and RES with different directories, memory and ways of writing.
     pub sensitivity: bool,
-    /// Requests from one shuffle to the next; `None` is the paper's 100,000 times the scale.
+    /// Requests from one shuffle to the next; `None` is the paper's 100,000 times the scale, and a
+    /// 24th of the light day, which has fewer requests in all.
     pub shuffle: Option<u64>,
     /// When the platters stop.
     pub spin_down: SpinDown,

@@ -64,7 +64,7 @@ pub(super) struct FileEnergy {
     /// Rotational delay, and the controller.
     pub rotation: f64,
     pub seek: f64,
-    /// Idle, platters turning.
+    /// Idle, platters turning, until the last request; if the disk may sleep, two minutes more.
     pub idle: f64,
     /// Standby, spin-down and spin-up.
     pub standby: f64,
@@ -140,7 +140,8 @@ pub(super) struct FileOutcome {
     pub read_ms: f64,
     /// Mean response time of a write, in milliseconds.
     pub write_ms: f64,
-    /// Hit rate of memory, for blocks and groups.
+    /// Share of the blocks that clients read which are in memory. Names, inodes, writes, and reads
+    /// without a waiting client do not count.
     pub hits: f64,
     /// Hit rate of the file system's name cache.
     pub name_hits: f64,

@@ -80,10 +80,16 @@ pub(super) struct World {
     means: [Mean; 4],
     disk: [u64; 3],
     causes: FileCauses,
+    /// Blocks of the file system that clients read: those in memory, and all.
+    read: [u64; 2],
     energy: [Energy; 4],
     idle_since: Option<SimTime>,
     busy: Duration,
     idle_times: [u64; 6],
+    /// Whether the disk may stop its platters.
+    sleeps: bool,
+    /// Idling after the last request, which does not count.
+    idled_after: Energy,
 }
 
 impl World {
@@ -134,10 +140,13 @@ impl World {
             means: [Mean::default(); 4],
             disk: [0; 3],
             causes: FileCauses::default(),
+            read: [0; 2],
             energy: [Energy::ZERO; 4],
             idle_since: Some(SimTime(0)),
             busy: Duration::ZERO,
             idle_times: [0; 6],
+            sleeps: options.spin_down != SpinDown::None,
+            idled_after: Energy::ZERO,
         })
     }
 
@@ -166,9 +175,22 @@ impl World {
         self.share()
     }
 
-    /// The trace is over: finishes requests, writes dirty blocks.
+    /// The trace is over: finishes requests, writes dirty blocks. This work counts. Idling counts
+    /// only until the last request, so that the days of all systems are equally long; a disk that
+    /// may sleep is also charged for the time after it.
     pub(super) fn finish(&mut self, last: SimTime) -> Simulated {
-        self.advance(last + Duration::from_millis(120_000))
+        let before = self.idling();
+        self.advance(last + Duration::from_millis(120_000))?;
+        if !self.sleeps {
+            self.idled_after = self.idling() - before;
+        }
+        Ok(())
+    }
+
+    /// Energy of idling so far, platters turning.
+    fn idling(&self) -> Energy {
+        let e = self.drive.usage(self.now).energy;
+        e.idle + e.low_idle
     }
 
     pub(super) fn request(&mut self, event: &FileEvent) -> Simulated {
@@ -197,7 +219,11 @@ impl World {
         }
         match event.op {
             FileOp::Open | FileOp::Create => join(&mut work, self.ffs.lookup(file)),
-            FileOp::Read => join(&mut work, self.ffs.read(now, file, event.offset, event.len)),
+            FileOp::Read => {
+                let blocks = self.ffs.blocks_in_memory(file, event.offset, event.len);
+                self.read = [self.read[0] + blocks[0], self.read[1] + blocks[1]];
+                join(&mut work, self.ffs.read(now, file, event.offset, event.len));
+            }
             FileOp::Write => {
                 let end = event.offset.saturating_add(event.len);
                 let fact = &mut self.facts[event.file as usize];
@@ -353,12 +379,8 @@ impl World {
         let j = |e: Energy| e.as_joules_f64();
         let e = usage.energy;
         let ffs = self.ffs.stats();
-        let (mut hits, mut looked) = (ffs.hits, ffs.lookups);
-        if let Some(eefs) = &self.eefs {
-            let s = eefs.stats();
-            hits += s.0;
-            looked += s.1;
-        }
+        let grouped = self.eefs.as_ref().map_or([0; 2], |e| e.read);
+        let [hits, read] = [0, 1].map(|i: usize| self.read[i] + grouped[i]);
         FileOutcome {
             system: self.system,
             requests: self.requests,
@@ -372,15 +394,15 @@ impl World {
                 write: j(self.energy[1]),
                 rotation: j(self.energy[2]),
                 seek: j(self.energy[3]),
-                idle: j(e.idle) + j(e.low_idle),
+                idle: j(self.idling() - self.idled_after),
                 standby: j(e.standby) + j(e.spin_down) + j(e.spin_up),
-                total: j(e.total()),
+                total: j(e.total() - self.idled_after),
             },
             spin_downs: usage.spin_downs,
             open_ms: self.means[Kind::Open as usize].get(),
             read_ms: self.means[Kind::Read as usize].get(),
             write_ms: self.means[Kind::Write as usize].get(),
-            hits: hits as f64 / looked.max(1) as f64,
+            hits: hits as f64 / read.max(1) as f64,
             name_hits: ffs.name_hits as f64 / ffs.names.max(1) as f64,
             busy: self.busy.as_secs_f64() / last.since(first).as_secs_f64(),
             idle_times: self.idle_times,

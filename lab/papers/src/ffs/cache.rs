@@ -51,11 +51,9 @@ impl Ffs {
         work
     }
 
-    /// Looks a block up, and reads it if it is not in memory.
+    /// Reads a block if it is not in memory.
     pub(super) fn need(&mut self, block: u32, sectors: u8, part: BlockContent, work: &mut Work) {
-        self.stats.lookups += 1;
         if self.touch(block, sectors) {
-            self.stats.hits += 1;
             return;
         }
         let ahead = (self.config.read_ahead.0 / BLOCK) as u32;

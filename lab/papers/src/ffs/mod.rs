@@ -12,6 +12,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
+use std::ops::Range;
 
 use lru::LruCache;
 use rustc_hash::{FxBuildHasher, FxHashMap};
@@ -143,16 +144,20 @@ struct Buffer {
     part: BlockContent,
 }
 
-/// Counts of the caches.
+/// Counts of the name cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FfsStats {
-    pub lookups: u64,
-    /// Lookups that found the block.
-    pub hits: u64,
     /// Lookups of names.
     pub names: u64,
     /// Lookups that found the name in the name cache.
     pub name_hits: u64,
+}
+
+/// The blocks of a read from a file of `size` bytes.
+pub(crate) const fn blocks_of(size: u64, offset: u64, len: u64) -> Range<u64> {
+    let end = offset.saturating_add(len);
+    let end = if end < size { end } else { size };
+    offset / BLOCK..end.div_ceil(BLOCK)
 }
 
 /// The file system.
@@ -209,7 +214,7 @@ impl Ffs {
         1 + config.group_inodes.div_ceil(INODES)
     }
 
-    /// Counts of the caches.
+    /// Counts of the name cache.
     pub(crate) const fn stats(&self) -> FfsStats {
         self.stats
     }

@@ -507,6 +507,12 @@ mod tests {
     }
 
     #[test]
+    fn the_interval_is_the_papers_except_on_the_light_day() {
+        let intervals = FILE_DAYS.map(|day| day.interval());
+        assert_eq!(intervals, [100_000, 100_000, 3_589, 100_000]);
+    }
+
+    #[test]
     fn a_day_is_the_same_after_writing_and_reading_strace() {
         let mut play = FilePlay::new(FILE_DAYS[2], 0.002, 7);
         let events: Vec<FileEvent> = play.by_ref().collect();

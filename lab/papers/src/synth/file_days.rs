@@ -41,8 +41,8 @@ pub struct FileDay {
     /// Hours from the first request to the last. Fitted, so that FFS's disk works for the share of
     /// the time that Table 3 implies.
     pub(super) hours: f64,
-    /// Megabytes of memory for blocks. INS and RES: fitted to FFS's printed hit rates. The others,
-    /// without a printed rate: RES's.
+    /// Megabytes of memory for blocks. INS and RES: fitted to FFS's printed hit rates, here of the
+    /// blocks that clients read. The others, without a printed rate: RES's.
     pub(crate) memory_mb: f64,
 }
 
@@ -89,8 +89,9 @@ impl FileDay {
         Self { directories, ..self }
     }
 
-    /// Requests from one shuffle to the next: the paper's 100,000, about an hour of its traces; or
-    /// an hour's mean on a day with fewer.
+    /// Requests from one shuffle to the next: the paper's 100,000, about an hour of its traces. The
+    /// light day has fewer in all, and would have no group: there it is a 24th of the day. Our
+    /// number.
     #[must_use]
     pub const fn interval(&self) -> u64 {
         let hour = self.requests / 24;

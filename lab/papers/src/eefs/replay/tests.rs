@@ -66,6 +66,54 @@ fn eefs_wakes_a_sleeping_disk_less_often() {
     assert!(eefs.spin_downs * 100 < ffs.spin_downs * 95, "{said}");
 }
 
+/// Two reads, 60 seconds apart. The second write of an inode ends at about 90 seconds.
+#[test]
+fn idling_counts_until_the_last_request() {
+    let fact = FileFacts { directory: 0, size: 8_000, existed: true };
+    let idle_seconds = |spin_down| {
+        let options = FilesOptions { spin_down, ..options() };
+        let event = |(file, seconds): (u32, u64)| {
+            let (time, stream, op) = (SimTime(seconds * 1_000_000_000), StreamId(1), FileOp::Read);
+            Ok(FileEvent { time, stream, file, op, offset: 0, len: 8_000, latency: None })
+        };
+        let events = [(0, 0), (1, 60)].into_iter().map(event);
+        let found = run_files(FileSystem::Ffs, &[fact; 2], events, &options).unwrap();
+        let e = found.energy;
+        assert_eq!(found.causes.inodes_written, 2, "{found:?}");
+        let sum = e.read + e.write + e.rotation + e.seek + e.idle + e.standby;
+        assert!((sum / e.total - 1.0).abs() < 1e-6, "{e:?}");
+        e.idle / options.disk.power.idle_w
+    };
+    let found = idle_seconds(SpinDown::None);
+    assert!((59.0..=60.0).contains(&found), "{found} seconds");
+    // A disk that would sleep after five minutes is charged for two minutes more.
+    let found = idle_seconds(SpinDown::After(Duration::from_millis(300_000)));
+    assert!((178.0..=180.0).contains(&found), "{found} seconds");
+}
+
+/// Names, inodes, read-ahead and shuffles do not count.
+#[test]
+fn hits_are_of_the_blocks_that_clients_read() {
+    let hits = |system, size, events: Vec<(u64, u32, FileOp, u64)>| {
+        let options = FilesOptions { shuffle_every: 40, ..options() };
+        let events = events.into_iter().map(|(ms, file, op, offset)| {
+            let (time, stream) = (SimTime(ms * 1_000_000), StreamId(1));
+            Ok(FileEvent { time, stream, file, op, offset, len: 8_192, latency: None })
+        });
+        let fact = FileFacts { directory: 0, size, existed: true };
+        run_files(system, &[fact; 4], events, &options).unwrap().hits
+    };
+    // The client waits for the first two blocks of five. The others are read ahead.
+    let blocks = (0..5).map(|i| (i * 1_000, 0, FileOp::Read, i * 8_192)).collect();
+    let found = hits(FileSystem::Ffs, 40_960, blocks);
+    assert!((found - 0.6).abs() < 1e-9, "{found}");
+    // Four files move to a group, whose bytes are in memory then.
+    let opens = (0..40).map(|i| (i * 50, (i % 4) as u32, FileOp::Open, 0));
+    let reads = (0..4).map(|i| (60_000 + i * 50, i as u32, FileOp::Read, 0));
+    let found = hits(FileSystem::Eefs, 8_000, opens.chain(reads).collect());
+    assert!((found - 1.0).abs() < 1e-9, "{found}");
+}
+
 #[test]
 fn grown_files_move_back_and_removed_files_are_gone() {
     let options = FilesOptions { shuffle_every: 300, ..options() };
@@ -91,6 +139,29 @@ fn grown_files_move_back_and_removed_files_are_gone() {
     assert!(g.arrived >= 5 && g.returned >= 1, "{g:?}");
 }
 
+/// The learner sees every open, as in a mount (`every_open_is_learned` of files/mount): a file that
+/// is too large for a group separates its neighbours.
+#[test]
+fn a_file_too_large_for_a_group_separates_its_neighbours() {
+    let options = FilesOptions { shuffle_every: 40, ..options() };
+    let opens = || (0..80u64).map(|i| (i, (i % 4) as u32));
+    for (size, grouped) in [(8_000, 4), (100 << 10, 0)] {
+        let mut facts = [FileFacts { directory: 0, size: 8_000, existed: true }; 4];
+        facts[1].size = size;
+        let event = |(i, file): (u64, u32)| {
+            let (time, op) = (SimTime(i * 50_000_000), FileOp::Open);
+            Ok(FileEvent { time, stream: StreamId(1), file, op, offset: 0, len: 0, latency: None })
+        };
+        let found = run_files(FileSystem::Eefs, &facts, opens().map(event), &options).unwrap();
+        assert_eq!(found.grouping.unwrap().arrived, grouped, "simulated, {size} bytes");
+        let mut graph = seekless_store::Successors::new(GroupConfig::default()).unwrap();
+        opens().for_each(|(_, file)| graph.observe(StreamId(1), file.into()));
+        let max = u64::from(seekless_store::FILE_BYTES_MAX);
+        let groups = graph.groups(|f| facts[f as usize].size <= max);
+        assert_eq!(groups.concat().len() as u64, grouped, "the learner alone, {size} bytes");
+    }
+}
+
 /// What the learner alone finds on a part of a day: means over all shuffles, and the use of groups.
 /// The part is stretched to the day's length, because Figure 5 has minutes.
 fn learned(day: FileDay, scale: f64, seed: u64) -> Grouping {
@@ -105,9 +176,7 @@ fn learned(day: FileDay, scale: f64, seed: u64) -> Grouping {
         let file = u64::from(event.file);
         if event.op == FileOp::Open {
             uses.note(SimTime((event.time.0 as f64 / scale) as u64), file);
-            if small(file) {
-                graph.observe(event.stream, file);
-            }
+            graph.observe(event.stream, file);
         }
         if n % every > 0 {
             continue;
