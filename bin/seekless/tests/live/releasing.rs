@@ -35,7 +35,8 @@ fn a_repeated_release_leaves_an_area_of_others_at_its_path() {
 #[test]
 fn a_repeated_release_removes_the_rest_of_its_own_area_alone() {
     const RAID: &[u8] = b"\xfc\x4e\x2b\xa9";
-    let cases: [(fn(&mut [u8]), bool); 5] = [
+    type Change = fn(&mut [u8]);
+    let cases: [(Change, bool); 5] = [
         (|_| {}, true),
         (|area| area[4096..MIB as usize].fill(0), true),
         (|area| area[..4096].fill(0), false),
