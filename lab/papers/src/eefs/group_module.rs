@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use crate::ffs::{Ffs, Work, blocks_of};
+use crate::ffs::{Ffs, Work};
 use rustc_hash::{FxHashMap, FxHashSet};
 use seekless_block::{Bytes, Device as _, Duration, MemDevice, Op, SECTOR_BYTES, Sectors, SimTime};
 use seekless_store::{
@@ -58,8 +58,6 @@ pub(super) struct Eefs {
     /// files, and of those used.
     pub(super) fetched: FxHashSet<u64>,
     pub(super) fetches: [u64; 2],
-    /// Blocks of grouped files that clients read: those in memory, and all.
-    pub(super) read: [u64; 2],
     /// Shuffles with a shuffle before them.
     pub(super) compared: f64,
     pub(super) result: Grouping,
@@ -92,7 +90,6 @@ impl Eefs {
             uses: GroupUses::default(),
             fetched: FxHashSet::default(),
             fetches: [0; 2],
-            read: [0; 2],
             compared: 0.0,
             result: Grouping::default(),
         })
@@ -112,6 +109,12 @@ impl Eefs {
         if let Some(rest) = &mut self.rest {
             rest.used(now);
         }
+    }
+
+    /// Hits, and lookups.
+    pub(super) fn stats(&self) -> (u64, u64) {
+        let s = self.gfs.stats();
+        (s.hits, s.hits + s.groups_read)
     }
 
     /// One memory for two caches: evicts the least recently used block or group of both.
@@ -138,15 +141,10 @@ impl Eefs {
         self.uses.shares(Grouping { used_of_fetched, ..self.result })
     }
 
-    /// Notes a client's read of this many blocks, and the other files of the group that it brings to
-    /// memory.
-    fn fetch(&mut self, file: u64, number: FileNumber, blocks: u64) {
+    /// Notes the other files of a group that a read of this file brings to memory.
+    fn fetch(&mut self, file: u64, number: FileNumber) {
         self.fetches[1] += u64::from(self.fetched.remove(&file));
-        self.read[1] += blocks;
-        let Some(group) = self.gfs.absent_group(number) else {
-            self.read[0] += blocks;
-            return;
-        };
+        let Some(group) = self.gfs.absent_group(number) else { return };
         for (&other, &n) in &self.here {
             if other != file && self.gfs.file(n).is_some_and(|f| f.group == group) {
                 self.fetches[0] += u64::from(self.fetched.insert(other));
@@ -191,9 +189,7 @@ impl World {
                 self.answered(Kind::Open, now);
             }
             FileOp::Read => {
-                let size = self.facts[event.file as usize].size;
-                let blocks = blocks_of(size, event.offset, event.len);
-                eefs.fetch(file, number, blocks.count() as u64);
+                eefs.fetch(file, number);
                 let attributes = eefs.gfs.file(number).map(|f| f.attributes).unwrap_or_default();
                 if event.offset == 0 {
                     let attributes = Attributes { accessed: time, ..attributes };

@@ -140,8 +140,7 @@ pub(super) struct FileOutcome {
     pub read_ms: f64,
     /// Mean response time of a write, in milliseconds.
     pub write_ms: f64,
-    /// Share of the blocks that clients read which are in memory. Names, inodes, writes, and reads
-    /// without a waiting client do not count.
+    /// Hit rate of memory, for blocks and groups.
     pub hits: f64,
     /// Hit rate of the file system's name cache.
     pub name_hits: f64,

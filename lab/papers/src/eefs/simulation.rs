@@ -80,8 +80,6 @@ pub(super) struct World {
     means: [Mean; 4],
     disk: [u64; 3],
     causes: FileCauses,
-    /// Blocks of the file system that clients read: those in memory, and all.
-    read: [u64; 2],
     energy: [Energy; 4],
     idle_since: Option<SimTime>,
     busy: Duration,
@@ -140,7 +138,6 @@ impl World {
             means: [Mean::default(); 4],
             disk: [0; 3],
             causes: FileCauses::default(),
-            read: [0; 2],
             energy: [Energy::ZERO; 4],
             idle_since: Some(SimTime(0)),
             busy: Duration::ZERO,
@@ -219,11 +216,7 @@ impl World {
         }
         match event.op {
             FileOp::Open | FileOp::Create => join(&mut work, self.ffs.lookup(file)),
-            FileOp::Read => {
-                let blocks = self.ffs.blocks_in_memory(file, event.offset, event.len);
-                self.read = [self.read[0] + blocks[0], self.read[1] + blocks[1]];
-                join(&mut work, self.ffs.read(now, file, event.offset, event.len));
-            }
+            FileOp::Read => join(&mut work, self.ffs.read(now, file, event.offset, event.len)),
             FileOp::Write => {
                 let end = event.offset.saturating_add(event.len);
                 let fact = &mut self.facts[event.file as usize];
@@ -379,8 +372,12 @@ impl World {
         let j = |e: Energy| e.as_joules_f64();
         let e = usage.energy;
         let ffs = self.ffs.stats();
-        let grouped = self.eefs.as_ref().map_or([0; 2], |e| e.read);
-        let [hits, read] = [0, 1].map(|i: usize| self.read[i] + grouped[i]);
+        let (mut hits, mut looked) = (ffs.hits, ffs.lookups);
+        if let Some(eefs) = &self.eefs {
+            let s = eefs.stats();
+            hits += s.0;
+            looked += s.1;
+        }
         FileOutcome {
             system: self.system,
             requests: self.requests,
@@ -402,7 +399,7 @@ impl World {
             open_ms: self.means[Kind::Open as usize].get(),
             read_ms: self.means[Kind::Read as usize].get(),
             write_ms: self.means[Kind::Write as usize].get(),
-            hits: hits as f64 / read.max(1) as f64,
+            hits: hits as f64 / looked.max(1) as f64,
             name_hits: ffs.name_hits as f64 / ffs.names.max(1) as f64,
             busy: self.busy.as_secs_f64() / last.since(first).as_secs_f64(),
             idle_times: self.idle_times,

@@ -66,7 +66,7 @@ pub(super) fn fit(all: &[Compared], scale: f64) -> Table {
         .done();
     table.note(
         "Directories, hours and memory of a day were chosen so that the numbers of FFS alone are close to the printed \
-         numbers. Hits are of the blocks that clients read. Busy is the share of the time in which the disk works. The paper's share is derived \
+         numbers. Busy is the share of the time in which the disk works. The paper's share is derived \
          from Table 3: rotation and seek save the time by which idling grows.",
     )
 }
@@ -168,7 +168,7 @@ pub(super) fn times(all: &[Compared]) -> Table {
         })
         .right("spin-downs", |(_, _, o, _)| o.spin_downs.to_string())
         .done();
-    table.note("The paper says up to 21% less for INS and RES, and prints no numbers. Requests without disk I/O take no time here. Hits are of the blocks that clients read, in all systems: names, inodes, writes, read-ahead and shuffles do not count. With --spin-down, shuffles and the group store's commits wait while the disk sleeps; the fast file system's delayed writes, alone or beside the groups, do not wait.")
+    table.note("The paper says up to 21% less for INS and RES, and prints no numbers. Requests without disk I/O take no time here. With --spin-down, shuffles and the group store's commits wait while the disk sleeps; the fast file system's delayed writes, alone or beside the groups, do not wait.")
 }
 
 pub(super) fn groups(all: &[Compared]) -> Table {

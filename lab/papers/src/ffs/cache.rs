@@ -51,9 +51,11 @@ impl Ffs {
         work
     }
 
-    /// Reads a block if it is not in memory.
+    /// Looks a block up, and reads it if it is not in memory.
     pub(super) fn need(&mut self, block: u32, sectors: u8, part: BlockContent, work: &mut Work) {
+        self.stats.lookups += 1;
         if self.touch(block, sectors) {
+            self.stats.hits += 1;
             return;
         }
         let ahead = (self.config.read_ahead.0 / BLOCK) as u32;

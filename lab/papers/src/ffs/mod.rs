@@ -12,7 +12,6 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
-use std::ops::Range;
 
 use lru::LruCache;
 use rustc_hash::{FxBuildHasher, FxHashMap};
@@ -144,20 +143,16 @@ struct Buffer {
     part: BlockContent,
 }
 
-/// Counts of the name cache.
+/// Counts of the caches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FfsStats {
+    pub lookups: u64,
+    /// Lookups that found the block.
+    pub hits: u64,
     /// Lookups of names.
     pub names: u64,
     /// Lookups that found the name in the name cache.
     pub name_hits: u64,
-}
-
-/// The blocks of a read from a file of `size` bytes.
-pub(crate) const fn blocks_of(size: u64, offset: u64, len: u64) -> Range<u64> {
-    let end = offset.saturating_add(len);
-    let end = if end < size { end } else { size };
-    offset / BLOCK..end.div_ceil(BLOCK)
 }
 
 /// The file system.
@@ -214,7 +209,7 @@ impl Ffs {
         1 + config.group_inodes.div_ceil(INODES)
     }
 
-    /// Counts of the name cache.
+    /// Counts of the caches.
     pub(crate) const fn stats(&self) -> FfsStats {
         self.stats
     }

@@ -5,7 +5,7 @@ use seekless_block::SimTime;
 use super::cache::merge;
 use super::{
     BLOCK, BLOCK_SECTORS, BlockContent, CLUSTER_BLOCKS, DIRECT, ENTRIES, Ffs, FfsFull, INDIRECT,
-    NAME_MISSES, Node, Placed, Work, blocks_of,
+    NAME_MISSES, Node, Placed, Work,
 };
 
 impl Ffs {
@@ -29,18 +29,6 @@ impl Ffs {
             self.need(self.inode_block(inode), BLOCK_SECTORS as u8, BlockContent::Inode, &mut work);
         }
         work
-    }
-
-    /// The blocks of a read of a file that is here: those in memory, and all.
-    pub(crate) fn blocks_in_memory(&self, file: u64, offset: u64, len: u64) -> [u64; 2] {
-        let Some(node) = self.files.get(&file).filter(|f| f.here) else { return [0; 2] };
-        let blocks = blocks_of(node.size, offset, len);
-        let in_memory = blocks.clone().filter(|&index| {
-            let buffer = self.data_block(file, index).and_then(|block| self.cache.get(&block));
-            let sectors = Self::sectors_of(node.size, index);
-            buffer.is_some_and(|b| b.sectors >= sectors || b.dirty.is_some())
-        });
-        [in_memory.count() as u64, blocks.count() as u64]
     }
 
     /// Reads bytes of a file that is here, and changes its time of access. A sequential read also

@@ -73,19 +73,6 @@ fn a_sequential_read_also_reads_the_rest_of_the_file_alone() {
     assert_eq!(lens(fs.read(T, 1, 16_384, 8_192)), [16]);
 }
 
-/// The client waits for the first two blocks. The others are read ahead.
-#[test]
-fn a_block_counts_when_a_client_asks_for_it() {
-    let mut fs = small();
-    fs.place(0, 7, 40_960).unwrap();
-    let found = (0..6).map(|i| {
-        let found = fs.blocks_in_memory(0, i * 8_192, 8_192);
-        fs.read(T, 0, i * 8_192, 8_192);
-        found
-    });
-    assert_eq!(found.collect::<Vec<_>>(), [[0, 1], [0, 1], [1, 1], [1, 1], [1, 1], [0, 0]]);
-}
-
 #[test]
 fn truncation_and_writes_under_sync_write_the_inode_at_once() {
     let config = FfsConfig { sync: true, ..FfsConfig::new(Sectors(1 << 20), Bytes(1 << 20), 8) };

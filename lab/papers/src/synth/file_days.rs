@@ -41,8 +41,8 @@ pub struct FileDay {
     /// Hours from the first request to the last. Fitted, so that FFS's disk works for the share of
     /// the time that Table 3 implies.
     pub(super) hours: f64,
-    /// Megabytes of memory for blocks. INS and RES: fitted to FFS's printed hit rates, here of the
-    /// blocks that clients read. The others, without a printed rate: RES's.
+    /// Megabytes of memory for blocks. INS and RES: fitted to FFS's printed hit rates. The others,
+    /// without a printed rate: RES's.
     pub(crate) memory_mb: f64,
 }
 

@@ -91,29 +91,6 @@ fn idling_counts_until_the_last_request() {
     assert!((178.0..=180.0).contains(&found), "{found} seconds");
 }
 
-/// Names, inodes, read-ahead and shuffles do not count.
-#[test]
-fn hits_are_of_the_blocks_that_clients_read() {
-    let hits = |system, size, events: Vec<(u64, u32, FileOp, u64)>| {
-        let options = FilesOptions { shuffle_every: 40, ..options() };
-        let events = events.into_iter().map(|(ms, file, op, offset)| {
-            let (time, stream) = (SimTime(ms * 1_000_000), StreamId(1));
-            Ok(FileEvent { time, stream, file, op, offset, len: 8_192, latency: None })
-        });
-        let fact = FileFacts { directory: 0, size, existed: true };
-        run_files(system, &[fact; 4], events, &options).unwrap().hits
-    };
-    // The client waits for the first two blocks of five. The others are read ahead.
-    let blocks = (0..5).map(|i| (i * 1_000, 0, FileOp::Read, i * 8_192)).collect();
-    let found = hits(FileSystem::Ffs, 40_960, blocks);
-    assert!((found - 0.6).abs() < 1e-9, "{found}");
-    // Four files move to a group, whose bytes are in memory then.
-    let opens = (0..40).map(|i| (i * 50, (i % 4) as u32, FileOp::Open, 0));
-    let reads = (0..4).map(|i| (60_000 + i * 50, i as u32, FileOp::Read, 0));
-    let found = hits(FileSystem::Eefs, 8_000, opens.chain(reads).collect());
-    assert!((found - 1.0).abs() < 1e-9, "{found}");
-}
-
 #[test]
 fn grown_files_move_back_and_removed_files_are_gone() {
     let options = FilesOptions { shuffle_every: 300, ..options() };
