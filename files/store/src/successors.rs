@@ -142,10 +142,6 @@ impl Successors {
     /// A stream asks for a file. A successor is another file that the same stream asks for next;
     /// requests of two processes at the same time make no relation between their files. Stream 0 of
     /// unknown origin is a stream like the others.
-    ///
-    /// The mount and the simulation call this at every open, of files of every size. EEFS: "a
-    /// different file accessed immediately following the current file". So a file that is too large
-    /// for a group separates two small files; only [`Self::groups`] leaves it out.
     pub fn observe(&mut self, stream: StreamId, file: u64) {
         self.clock += 1;
         let clock = self.clock;

@@ -168,7 +168,11 @@ impl World {
         let (now, file) = (self.now, u64::from(event.file));
         let Some(eefs) = &mut self.eefs else { return Ok(false) };
         if matches!(event.op, FileOp::Open | FileOp::Create) {
-            eefs.graph.observe(event.stream, file);
+            // A file that is too large for a group must not separate two small files.
+            let size = self.facts[event.file as usize].size;
+            if size <= u64::from(FILE_BYTES_MAX) {
+                eefs.graph.observe(event.stream, file);
+            }
             if eefs.result.shuffles > 0 {
                 eefs.uses.note(now, file);
             }

@@ -1,4 +1,4 @@
-//! Learning, and reading ahead.
+//! Reading ahead.
 
 use seekless_block::StreamId;
 use seekless_store::GroupConfig;
@@ -93,22 +93,4 @@ fn groups_of_the_store_do_not_lead_to_each_other() {
     });
     // The first file of each group causes a read, and the second finds the group in memory.
     assert_eq!(read.collect::<Vec<_>>(), [1, 0, 1, 0]);
-}
-
-/// A file that is too large for a group separates its neighbours. The simulation learns alike:
-/// `a_file_too_large_for_a_group_separates_its_neighbours` of lab/papers.
-#[test]
-fn every_open_is_learned() {
-    let Some(mut dir) = TestDir::new() else { return };
-    let all = dir.handles(&[0, 1, 2, 3]);
-    let groups = dir.attach();
-    for (size, wanted) in [(100 << 10, 0), (1_000, 1)] {
-        let shuffler = Shuffler::new(GroupConfig::default(), u64::MAX, None, groups).unwrap();
-        for (i, &handle) in all.iter().cycle().take(40).enumerate() {
-            let size = if i % 4 == 1 { size } else { 1_000 };
-            shuffler.observe(Observed::Opened { stream: StreamId(1), handle, size });
-        }
-        shuffler.shuffle(groups, NOT_BUSY);
-        assert_eq!(shuffler.remembered().1, wanted, "file 1 has {size} bytes");
-    }
 }

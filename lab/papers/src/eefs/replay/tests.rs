@@ -116,29 +116,6 @@ fn grown_files_move_back_and_removed_files_are_gone() {
     assert!(g.arrived >= 5 && g.returned >= 1, "{g:?}");
 }
 
-/// The learner sees every open, as in a mount (`every_open_is_learned` of files/mount): a file that
-/// is too large for a group separates its neighbours.
-#[test]
-fn a_file_too_large_for_a_group_separates_its_neighbours() {
-    let options = FilesOptions { shuffle_every: 40, ..options() };
-    let opens = || (0..80u64).map(|i| (i, (i % 4) as u32));
-    for (size, grouped) in [(8_000, 4), (100 << 10, 0)] {
-        let mut facts = [FileFacts { directory: 0, size: 8_000, existed: true }; 4];
-        facts[1].size = size;
-        let event = |(i, file): (u64, u32)| {
-            let (time, op) = (SimTime(i * 50_000_000), FileOp::Open);
-            Ok(FileEvent { time, stream: StreamId(1), file, op, offset: 0, len: 0, latency: None })
-        };
-        let found = run_files(FileSystem::Eefs, &facts, opens().map(event), &options).unwrap();
-        assert_eq!(found.grouping.unwrap().arrived, grouped, "simulated, {size} bytes");
-        let mut graph = seekless_store::Successors::new(GroupConfig::default()).unwrap();
-        opens().for_each(|(_, file)| graph.observe(StreamId(1), file.into()));
-        let max = u64::from(seekless_store::FILE_BYTES_MAX);
-        let groups = graph.groups(|f| facts[f as usize].size <= max);
-        assert_eq!(groups.concat().len() as u64, grouped, "the learner alone, {size} bytes");
-    }
-}
-
 /// What the learner alone finds on a part of a day: means over all shuffles, and the use of groups.
 /// The part is stretched to the day's length, because Figure 5 has minutes.
 fn learned(day: FileDay, scale: f64, seed: u64) -> Grouping {
@@ -153,7 +130,9 @@ fn learned(day: FileDay, scale: f64, seed: u64) -> Grouping {
         let file = u64::from(event.file);
         if event.op == FileOp::Open {
             uses.note(SimTime((event.time.0 as f64 / scale) as u64), file);
-            graph.observe(event.stream, file);
+            if small(file) {
+                graph.observe(event.stream, file);
+            }
         }
         if n % every > 0 {
             continue;
