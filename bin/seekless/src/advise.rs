@@ -20,10 +20,11 @@ use seekless_cli::{output, tables};
 
 /// Estimate how much disk time seekless saves, with a range, and how much other devices save
 ///
-/// Simulates candidate systems side by side over the trace. All have the RAM, the read-ahead and
-/// the scheduler of the present system. The command divides the trace into folds: days, if the
-/// trace counts days. A policy with plans makes a new plan before each fold, from earlier folds.
-/// The earlier folds decide which system is best. The last folds check the decision.
+/// Simulates candidate systems side by side over the trace. Each has the RAM, the read-ahead and
+/// the scheduler of the present system, except for the change that it tries. The command divides
+/// the trace into folds: whole days, if there are at least four. A policy with plans makes a new
+/// plan before each fold, or each fourth, from earlier folds. The earlier folds decide which policy
+/// is best. The last folds check the decision.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   seekless advise trace.parquet --disk exos-x20

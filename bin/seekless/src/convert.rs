@@ -50,7 +50,7 @@ Formats read, found by content or named before a colon:
 
 Formats written, by OUT's ending or named before a colon:
   parquet (anything else), fio (.fio, .iolog), csv (.csv), oraclegeneral (.oracleGeneral);
-  another .gz or .zst behind the ending compresses"
+  a further .gz or .zst compresses"
 )]
 pub(crate) struct Args {
     /// The traces: PATH, FORMAT:PATH, or - for standard input; compressed or not. Without -o, the

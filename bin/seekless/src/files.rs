@@ -36,7 +36,7 @@ pub(crate) enum Args {
     Check(offline::CheckArgs),
 }
 
-/// Mount a directory, and keep small files that are used together side by side in a group store
+/// Mount a directory, and keep small files that programs use together in a group store
 ///
 /// DIR stays an ordinary directory of its file system. The mount learns from opened files which
 /// files are used together. These files move to the group store and back, while clients use them.

@@ -25,8 +25,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser, Subcommand};
 use seekless_cli::{manual, output};
 
-/// Make a hard disk seek less: learn which data are read together, and answer reads from copies
-/// that lie side by side
+/// Make a hard disk seek less: learn how far to read ahead, and answer reads from copies that lie
+/// in the order of use
 #[derive(Debug, Parser)]
 #[command(name = "seekless", version, max_term_width = 100, after_help = help_end())]
 struct Cli {

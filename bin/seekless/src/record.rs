@@ -46,7 +46,7 @@ const FOOTER: u64 = 16 << 10;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  # Record a disk for an hour, show its statistics, and test whether a better layout helps
+  # Record a disk for an hour, show the statistics, and ask whether seekless would help
   seekless record /dev/sda -o sda.parquet --duration 1h
   seekless stat sda.parquet
   seekless advise sda.parquet --disk exos-x20
@@ -67,8 +67,8 @@ pub(crate) struct Args {
     /// Replace TRACE if it exists
     #[arg(long)]
     force: bool,
-    /// Event that counts as a request: Q: the request is queued, before merging; D: the request is
-    /// issued to the driver; D records the service time also
+    /// Event that counts as a request. Q: the request is queued, before merging. D: the request is
+    /// issued to the driver; only D records the service time
     #[arg(long, value_enum, default_value = "Q")]
     event: RequestEvent,
     /// Stop after this time: 90s, 10m, 1h, 1d

@@ -45,11 +45,11 @@ const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// Interval between attempts to unmount.
 const TRY_EVERY: Duration = Duration::from_millis(200);
 
-/// Serve a disk image or block device, learn from its use, and lay out copies while it runs
+/// Serve a disk image or block device, learn from its use, and keep copies of used data
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-SIGINT and SIGTERM stop the server: all writes are durable then, and the area is saved. The server
-refuses to stop while a file system is mounted from the volume, or a program has it open. SIGUSR1
+SIGINT, SIGTERM and SIGHUP stop the server: all writes are durable then, and the area is saved.
+The server refuses to stop while the volume is mounted, or a program has the volume open. SIGUSR1
 makes a plan now (not under adaptive). Without a formatted area, copies are in a temporary file.
 
 Examples:
@@ -129,7 +129,7 @@ pub(crate) struct Args {
     /// Learn from each thread separately, by the kernel's trace of this device (/dev/loop0)
     #[arg(long, value_name = "DEVICE", help_heading = "Learning")]
     pub(crate) observe: Option<PathBuf>,
-    /// Keep the learned data in this file, and start from them
+    /// Keep the learned data in this file, and load it at start
     #[arg(long, value_name = "FILE", help_heading = "Learning")]
     pub(crate) state: Option<PathBuf>,
     /// Maximum rate for moving data; 0 = no limit
@@ -140,7 +140,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "7d",
           help_heading = "Learning")]
     pub(crate) scrub: Duration,
-    /// Write-back: acknowledge writes in RAM; writes are durable after this time, or a flush
+    /// In write-back, acknowledged writes wait in RAM for this time at most, or until a flush
     #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Memory")]
     pub(crate) gather: Option<Duration>,
     /// Maximum memory of this server [default: a 64th of the machine's, at least 128MiB]

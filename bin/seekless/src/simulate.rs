@@ -19,7 +19,7 @@ use seekless_cli::output;
 /// Compare policies on a trace and a modelled disk: learn from its first part, measure the rest
 ///
 /// Every policy gets the same RAM and scheduler. The baseline is `vanilla`: all data stay at home.
-/// `adaptive` learns at each request how far to read ahead, and keeps a trail of copies.
+/// `adaptive` decides at each miss how far to read ahead, and keeps a trail of copies.
 /// `clairvoyant` does the same, but knows the next 1,000 requests: use this policy to compare only.
 /// `seekless policies` lists all policies and their settings. `--train 0%` measures the whole
 /// trace, from cold.

@@ -28,7 +28,7 @@ Examples:
 pub(crate) struct Args {
     /// The disk: a name from `seekless disk list`, or the path of a TOML file
     name: String,
-    /// The file for its data; made if absent
+    /// The image: a file for the disk's data; made if absent
     image: PathBuf,
     /// Size of a new image [default: the disk's]
     #[arg(long, value_parser = size)]

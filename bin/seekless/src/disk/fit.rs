@@ -48,7 +48,7 @@ pub(crate) struct Args {
 /// The outputs of a fit.
 #[derive(Debug, clap::Args)]
 pub(super) struct FitOutputs {
-    /// Path of the description
+    /// Path of the description, in TOML
     #[arg(short, long, value_name = "FILE.toml", value_parser = seekless_cli::args::out_file())]
     output: PathBuf,
     /// Draw access time over seek distance, as FS2's Figure 8

@@ -36,10 +36,10 @@ pub(crate) struct ReplanArgs {
     backing: PathBuf,
 }
 
-/// Write all newest data home, and absorb no more writes
+/// Write all data of the write buffer home, and buffer no more writes
 ///
 /// The volume may be served or not. Afterwards the backing alone has all data. If the area is not
-/// within the backing, other programs can use the backing without seekless. A served volume absorbs
+/// within the backing, other programs can use the backing without seekless. A served volume buffers
 /// writes again after `seekless volume mode writeback`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -49,7 +49,7 @@ Examples:
 pub(crate) struct DrainArgs {
     #[command(flatten)]
     volume: VolumeArgs,
-    /// The backing may have another name than when its area was made
+    /// Accept a backing whose name has changed since its area was made
     #[arg(long)]
     moved: bool,
 }
@@ -66,7 +66,7 @@ pub(crate) struct ModeArgs {
     mode: Mode,
     #[command(flatten)]
     volume: VolumeArgs,
-    /// The backing may have another name than when its area was made
+    /// Accept a backing whose name has changed since its area was made
     #[arg(long)]
     moved: bool,
 }
@@ -85,7 +85,7 @@ Examples:
 pub(crate) struct ProveArgs {
     #[command(flatten)]
     volume: VolumeArgs,
-    /// The backing may have another name than when its area was made
+    /// Accept a backing whose name has changed since its area was made
     #[arg(long)]
     moved: bool,
 }
@@ -105,7 +105,7 @@ pub(crate) struct DetachArgs {
     /// yet are lost
     #[arg(long)]
     force: bool,
-    /// The backing may have another name than when its area was made
+    /// Accept a backing whose name has changed since its area was made
     #[arg(long)]
     moved: bool,
 }

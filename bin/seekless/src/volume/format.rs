@@ -23,11 +23,11 @@ use seekless_serve::control::mode_of;
 /// programs from mounting the bare disk.
 ///
 /// With --replicas, copies are not in the area but in space that the volume's clients have
-/// discarded (FS2): near the head, at no cost of space. A write to this space takes it back at
-/// once. The area then has only maps and the write buffer. It is small, best a file on another
-/// disk. Mount with `-o discard`, or run `fstrim` from time to time: only discarded space counts as
-/// free. See docs/believing/replicas.md. `seekless volume detach` ends the use of replicas, and
-/// leaves the disk unchanged.
+/// discarded (FS2): near the head, at no cost of space. A client's write to this space ends the use
+/// of the copies there at once. The area then has only maps and the write buffer. It is small, best
+/// a file on another disk. Mount with `-o discard`, or run `fstrim` from time to time: only
+/// discarded space counts as free. See docs/believing/replicas.md. `seekless volume detach` ends
+/// the use of replicas, and leaves the disk unchanged.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -35,7 +35,7 @@ Examples:
   seekless volume format /dev/sdb
   seekless serve /dev/sdb --nbd unix:/run/disk.sock
 
-  # Adopt a disk with a file system on it; the area is a file on another disk
+  # A disk with a file system on it; the area is a file on another disk
   seekless volume format /dev/sda --at /var/lib/seekless/sda.area --optimized 8GiB
   seekless serve /dev/sda --area /var/lib/seekless/sda.area --fuse /run/disk
 
@@ -43,7 +43,7 @@ Examples:
   seekless volume format /dev/sda --at /var/lib/seekless/sda.area --replicas 10% --free-from ext
   seekless serve /dev/sda --area /var/lib/seekless/sda.area --fuse /run/disk
 
-  # Absorb writes, half of the area for them
+  # Write-back, with half of the area as write buffer
   seekless volume format /dev/sdb --optimized 10% --mode writeback --write-buffer 50%")]
 pub(crate) struct FormatArgs {
     /// The file or block device for the volume

@@ -59,8 +59,8 @@ pub(crate) struct DumpArgs {
 
 /// Fit an area to a backing or a device of another size, or change the area's size
 ///
-/// The area must be drained and detached, so that home is complete. The copies are dropped, and the
-/// area is divided again; its name stays. An area within its device keeps its size and its place,
+/// Drain and detach the area first, so that home is complete. The command drops the copies, and
+/// divides the area again; its name stays. An area within its device keeps its size and its place,
 /// because a move of the area would move the volume's data: there only the volume grows.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\

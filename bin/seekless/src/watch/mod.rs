@@ -18,7 +18,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use crate::serve::watching::HttpArgs;
 use crate::top::Screen;
 
-/// Read ahead of repeated jobs on mounted file systems; requests do not pass through seekless
+/// Read ahead for repeated jobs on mounted file systems; requests do not pass through seekless
 ///
 /// Watches the reads of programs, and remembers jobs such as a nightly backup. Recognizes a job by
 /// its first reads, and reads the rest ahead, in the order of the disk. Writes nothing to the watched
@@ -48,7 +48,7 @@ pub(crate) struct Args {
     /// save, as a range
     #[arg(long)]
     dry_run: bool,
-    /// Keep the names of programs for reports; without this option, the state holds no names
+    /// Keep the names of programs for `report`, which otherwise shows numbers
     #[arg(long)]
     names: bool,
     /// The folder for learned jobs; private, about 20 MB for each file system at most
