@@ -3,14 +3,14 @@
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs as _};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use rustix::fs::Mode;
+use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::sockopt::Timeout;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -226,10 +226,26 @@ fn unix_socket(path: &Path, mode: u32) -> Result<OwnedFd, Errno> {
     rustix::fs::fchmod(&socket, Mode::from_raw_mode(mode))?;
     rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
     if mode != 0o600 {
-        rustix::fs::chmod(path, Mode::from_raw_mode(mode))?;
+        open_up(path, mode)?;
     }
     rustix::net::listen(&socket, BACKLOG)?;
     Ok(socket)
+}
+
+/// Gives this mode to a socket of this user. A user who may write the folder can put a link or
+/// another file in its place at any moment, so every step works on one opened file.
+fn open_up(path: &Path, mode: u32) -> Result<(), Errno> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let found = rustix::fs::open(path, flags, Mode::empty())?;
+    let stat = rustix::fs::fstat(&found)?;
+    let is_socket = FileType::from_raw_mode(stat.st_mode) == FileType::Socket;
+    let own = stat.st_uid == rustix::process::geteuid().as_raw();
+    // With a second name, it may be a socket of another server that this user runs.
+    if !is_socket || !own || stat.st_nlink != 1 {
+        return Err(Errno::ACCESS);
+    }
+    let opened = format!("/proc/self/fd/{}", found.as_raw_fd());
+    rustix::fs::chmod(opened, Mode::from_raw_mode(mode))
 }
 
 /// The process that connected a unix socket, if this one can see it.
@@ -298,6 +314,9 @@ fn clear_stale(path: &Path) -> Result<(), ServeError> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::net::UnixListener;
+
     use super::*;
 
     #[test]
@@ -329,6 +348,32 @@ mod tests {
         std::fs::remove_file(path).unwrap();
         assert!(all.first().unwrap().is_ok());
         assert_eq!(all.last().unwrap().as_ref().unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    }
+
+    #[test]
+    fn only_a_socket_of_this_user_is_opened_to_others() {
+        let dir = std::env::temp_dir().join(format!("seekless-{}-open-up", std::process::id()));
+        std::fs::create_dir(&dir).unwrap();
+        let at = |name: &str| dir.join(name);
+        let mode = |name: &str| at(name).metadata().unwrap().mode() & 0o777;
+        let private = || std::fs::Permissions::from_mode(0o600);
+        std::fs::write(at("file"), "").unwrap();
+        std::fs::set_permissions(at("file"), private()).unwrap();
+        std::os::unix::fs::symlink("file", at("link")).unwrap();
+        let sockets = ["one", "two"].map(|name| UnixListener::bind(at(name)).unwrap());
+        for name in ["one", "two"] {
+            std::fs::set_permissions(at(name), private()).unwrap();
+        }
+        std::os::unix::fs::symlink("one", at("link to one")).unwrap();
+        std::fs::hard_link(at("two"), at("again")).unwrap();
+        for name in ["file", "link", "link to one", "again"] {
+            assert!(open_up(&at(name), 0o666).is_err(), "{name}");
+            assert_eq!(mode(name), 0o600, "{name}");
+        }
+        open_up(&at("one"), 0o666).unwrap();
+        assert_eq!(mode("one"), 0o666);
+        drop(sockets);
+        std::fs::remove_dir_all(&dir).unwrap();
     }
 
     #[test]
