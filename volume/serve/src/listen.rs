@@ -21,6 +21,8 @@ use crate::tls::Tls;
 
 /// Send buffer for replies; the host may allow less.
 const SEND_BUFFER_BYTES: usize = 1 << 20;
+/// Longest wait for the queue of a unix socket at which another program listens.
+pub(crate) const QUEUE_MOST: Duration = Duration::from_secs(5);
 /// Clients that wait to be accepted.
 const BACKLOG: i32 = 128;
 
@@ -63,7 +65,7 @@ impl Address {
 }
 
 /// At a server that accepts nobody, a full queue makes the next one wait: as long as it may send.
-fn connect_unix(path: &Path, patience: Duration) -> io::Result<UnixStream> {
+pub(crate) fn connect_unix(path: &Path, patience: Duration) -> io::Result<UnixStream> {
     let family = AddressFamily::UNIX;
     let flags = SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
@@ -303,8 +305,11 @@ fn clear_stale(path: &Path) -> Result<(), ServeError> {
         }
         Ok(_) => {}
     }
-    match UnixStream::connect(path) {
+    match connect_unix(path, QUEUE_MOST) {
         Ok(_) => refuse("another server listens there; stop it or choose another path"),
+        Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+            refuse("another program listens there and does not answer; choose another path")
+        }
         Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => {
             Ok(std::fs::remove_file(path).map_err(cannot_at(path, "remove the stale socket"))?)
         }
@@ -313,11 +318,31 @@ fn clear_stale(path: &Path) -> Result<(), ServeError> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::os::unix::fs::PermissionsExt as _;
     use std::os::unix::net::UnixListener;
 
     use super::*;
+
+    /// A listener that accepts nobody, and the connections that fill its queue.
+    pub(crate) fn full(path: &Path) -> (OwnedFd, Vec<UnixStream>) {
+        let (family, flags) = (AddressFamily::UNIX, SocketFlags::CLOEXEC);
+        let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None).unwrap();
+        rustix::net::bind(&socket, &SocketAddrUnix::new(path).unwrap()).unwrap();
+        rustix::net::listen(&socket, 0).unwrap();
+        let connect = |_| connect_unix(path, Duration::from_millis(50)).ok();
+        let queue: Vec<_> = (0..4).map_while(connect).collect();
+        assert!((1..4).contains(&queue.len()), "{queue:?}");
+        (socket, queue)
+    }
+
+    /// The result of work that waits no longer than a full queue allows. Work without an end stays
+    /// behind in its thread.
+    pub(crate) fn in_time<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        std::thread::spawn(move || sender.send(work()));
+        receiver.recv_timeout(QUEUE_MOST * 6).expect("the work did not end in time")
+    }
 
     #[test]
     fn the_other_end_of_a_unix_socket_is_known() {
@@ -338,16 +363,15 @@ mod tests {
     #[test]
     fn a_server_that_accepts_nobody_is_left_in_time() {
         let path = std::env::temp_dir().join(format!("seekless-{}-full", std::process::id()));
-        let (family, flags) = (AddressFamily::UNIX, SocketFlags::CLOEXEC);
-        let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None).unwrap();
-        rustix::net::bind(&socket, &SocketAddrUnix::new(&path).unwrap()).unwrap();
-        rustix::net::listen(&socket, 0).unwrap();
+        let _full = full(&path);
         let address = Address::Unix(path.clone());
-        let connect = |_| address.connect(Duration::from_millis(50));
-        let all: Vec<_> = (0..4).map(connect).collect();
+        let error = address.connect(Duration::from_millis(50)).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        // Nor does a server wait for the program in its place.
+        let refused = in_time(move || Listener::bind(&address, &Access::default()).map(drop));
         std::fs::remove_file(path).unwrap();
-        assert!(all.first().unwrap().is_ok());
-        assert_eq!(all.last().unwrap().as_ref().unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        let said = refused.unwrap_err().to_string();
+        assert!(said.contains("does not answer"), "{said}");
     }
 
     #[test]
