@@ -13,8 +13,8 @@ const LINKS_MOST: usize = 40;
 /// A folder in which everybody may write, and remove only their own files: sticky, like /tmp.
 const SHARED: u32 = 0o1002;
 
-/// A temporary file in the folder of `path`, or of the file behind a link; [`finish`] gives the file
-/// its name. If the file is dropped before that, it is removed.
+/// A temporary file in the folder of `path`, or of the file behind a link; [`finish`] gives it its
+/// name. If the file is dropped before that, it is removed.
 pub fn part(path: &Path, mode: Permissions) -> io::Result<NamedTempFile> {
     let path = &behind(path)?;
     let mut prefix = std::ffi::OsString::from(".");
