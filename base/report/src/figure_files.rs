@@ -1,6 +1,6 @@
 //! Exports every figure of a report as files: SVG, CSV with all its numbers, and PNG for programs
-//! that can show neither. Only this file of the crate touches the host: it finds fonts and writes
-//! files.
+//! that can show neither. Only this file of the crate touches the host: it finds fonts and makes a
+//! folder.
 
 use std::io;
 use std::path::Path;
@@ -72,9 +72,13 @@ impl Report {
     }
 
     /// Writes every figure into `dir`, which is created: `NN-title.svg`, `.csv` with all numbers in
-    /// base units, and `.png`. Files with the same names are replaced. The report itself is not
-    /// written. Returns the reason if there are no PNG files.
-    pub fn export(&self, dir: &Path) -> io::Result<Option<String>> {
+    /// base units, and `.png`. `write` gives a file its bytes. The report itself is not written.
+    /// Returns the reason if there are no PNG files.
+    pub fn export(
+        &self,
+        dir: &Path,
+        write: impl Fn(&Path, &[u8]) -> io::Result<()>,
+    ) -> io::Result<Option<String>> {
         let at = |path: &Path| {
             let path = path.display().to_string();
             move |e: io::Error| io::Error::new(e.kind(), format!("cannot write {path}: {e}"))
@@ -85,7 +89,7 @@ impl Report {
             let name = format!("{:02}-{}", i + 1, slug(&figure.title));
             let save = |end: &str, bytes: &[u8]| {
                 let path = dir.join(format!("{name}.{end}"));
-                std::fs::write(&path, bytes).map_err(at(&path))
+                write(&path, bytes).map_err(at(&path))
             };
             save("svg", figure.svg().as_bytes())?;
             save("csv", figure.csv().as_bytes())?;
@@ -113,6 +117,10 @@ mod tests {
         Figure::new("Same / title: …", Basis::Synthetic, bars)
     }
 
+    fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+        std::fs::write(path, bytes)
+    }
+
     fn report() -> Report {
         Report::new("A", "B")
             .section(Section::new("C").text("t").figure(bars(3.0)).figure(bars(7.0)))
@@ -122,7 +130,7 @@ mod tests {
     fn every_figure_is_written_three_times_and_its_numbers_are_in_the_csv() {
         let dir = tempfile::tempdir().unwrap();
         let into = dir.path().join("new/figures");
-        let no_png = report().export(&into).unwrap();
+        let no_png = report().export(&into, write).unwrap();
         let files = || std::fs::read_dir(&into).unwrap().count();
         let kinds = if no_png.is_some() { 2 } else { 3 };
         assert_eq!(files(), 2 * kinds);
@@ -133,14 +141,14 @@ mod tests {
             bars(3.0).svg()
         );
         // The second export writes the same files.
-        assert_eq!(report().export(&into).unwrap(), no_png);
+        assert_eq!(report().export(&into, write).unwrap(), no_png);
         assert_eq!(files(), 2 * kinds);
     }
 
     #[test]
     fn the_error_names_a_folder_that_cannot_be_created() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let error = report().export(&file.path().join("x")).unwrap_err().to_string();
+        let error = report().export(&file.path().join("x"), write).unwrap_err().to_string();
         assert!(error.contains(&*file.path().to_string_lossy()), "{error}");
     }
 

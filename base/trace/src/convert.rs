@@ -5,6 +5,7 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use crate::whole_file;
 use crate::writers::{self, Sink};
 use crate::{Format, Info, OpenOptions, Progress, Reader, Skipped, Source, TraceError, Traced};
 
@@ -150,18 +151,10 @@ pub fn convert(
     if out.metadata().is_ok_and(|m| !m.is_file()) {
         return run(Box::new(File::options().write(true).open(out).map_err(fail)?));
     }
-    // A link stays a link.
-    let file = out.canonicalize().unwrap_or_else(|_| out.to_owned());
-    let directory = file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let to = tempfile::Builder::new()
-        .prefix(".seekless-")
-        // The mode of a new file; the user's umask reduces it.
-        .permissions(Permissions::from_mode(0o666))
-        .tempfile_in(directory)
-        .map_err(fail)?;
+    // The mode of a new file; the user's umask reduces it.
+    let to = whole_file::part(out, Permissions::from_mode(0o666)).map_err(fail)?;
     let done = run(Box::new(to.as_file().try_clone().map_err(fail)?))?;
-    to.as_file().sync_all().map_err(fail)?;
-    to.persist(&file).map_err(|e| fail(e.error))?;
+    whole_file::finish(to, out).map_err(fail)?;
     Ok(done)
 }
 

@@ -34,6 +34,7 @@ mod reorder;
 mod source;
 pub mod stats;
 mod text_lines;
+pub mod whole_file;
 mod writers;
 
 pub use collector::{Collector, Sighting};

@@ -20,6 +20,11 @@ use crate::reader_context::ReaderContext;
 use crate::reorder::Reorder;
 use crate::{Format, OpenOptions, Reader, TraceError, TracePosition, Traced, detect, formats};
 
+/// A compressed store may have this many bytes, whatever its own size.
+const UNPACKED_FREE: u64 = 1 << 30;
+/// It may have this many times its own size: a store is compressed already.
+const UNPACKED_TIMES: u64 = 100;
+
 /// Opens a reader at the start.
 type Maker = Arc<dyn Fn(&OpenOptions) -> Traced<Reader> + Send + Sync>;
 
@@ -292,7 +297,7 @@ impl ReaderParts<'_> {
         let empty = || TraceError::Empty { path: name.to_owned() };
         let mut parse: Box<dyn Parse> = if format == Format::Native {
             let (path, first) = inputs.first_mut().ok_or_else(empty)?;
-            let file = plain(file, first).map_err(|e| begin_error(path, e))?;
+            let file = plain(file, first, UNPACKED_FREE).map_err(|e| begin_error(path, e))?;
             let (store, told) = StoreReader::new(file, Arc::clone(&read), name)?;
             info = told;
             cx.skipped.lost_events = store.lost;
@@ -390,19 +395,59 @@ fn open_all(paths: Vec<PathBuf>) -> Traced<Vec<(PathBuf, Arc<File>)>> {
 }
 
 /// The file itself if it is not compressed, otherwise a decompressed copy: Parquet is read from its
-/// end.
-fn plain(file: Option<&Arc<File>>, input: &mut Input) -> io::Result<Arc<File>> {
+/// end. A small file must not fill the folder for temporary files, so a copy of more than `free`
+/// bytes has a bound.
+fn plain(file: Option<&Arc<File>>, input: &mut Input, free: u64) -> io::Result<Arc<File>> {
+    let mut most = u64::MAX;
     if let Some(file) = file {
         let mut magic = [0; 4];
         if file.read_at(&mut magic, 0)? == 4 && &magic == b"PAR1" {
             return Ok(Arc::clone(file));
         }
+        most = file.metadata()?.len().saturating_mul(UNPACKED_TIMES).max(free);
     }
-    copy(input).map(Arc::new)
+    let copied = copy(&mut io::Read::take(input, most))?;
+    if copied.metadata()?.len() == most {
+        let why = "it unpacks to far more bytes than a store of its size has; if you trust it, unpack it yourself";
+        return Err(io::Error::other(why));
+    }
+    Ok(Arc::new(copied))
 }
 
 fn copy(from: &mut impl io::Read) -> io::Result<File> {
     let mut to = tempfile::tempfile()?;
     io::copy(from, &mut to)?;
     Ok(to)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The size of the copy of a store of these bytes, packed; any store may have a MiB.
+    fn copied(bytes: &[u8]) -> io::Result<u64> {
+        let packed = zstd::encode_all(bytes, 1)?;
+        let file = Arc::new(copy(&mut packed.as_slice())?);
+        let mut input = Input::new(unpack(Cursor::new(Arc::clone(&file), 0, Arc::default()))?);
+        plain(Some(&file), &mut input, 1 << 20)?.metadata().map(|m| m.len())
+    }
+
+    #[test]
+    fn a_small_file_fills_no_folder() {
+        // Bytes that no packer makes smaller.
+        let mut x = 0x9E37_79B9_7F4A_7C15_u64;
+        let random = std::iter::repeat_with(|| {
+            x ^= x << 13;
+            x ^= x >> 7;
+            x ^= x << 17;
+            x.to_le_bytes()
+        });
+        let random: Vec<u8> = random.take(16 << 10).flatten().collect();
+        let zeroes = |mib: usize| vec![0; mib << 20];
+        copied(&zeroes(2)).unwrap_err();
+        copied(&[random.clone(), zeroes(16)].concat()).unwrap_err();
+        // Seldom so small, and within the bound of its own size.
+        assert_eq!(copied(&[random, zeroes(8)].concat()).unwrap(), (128 << 10) + (8 << 20));
+        assert_eq!(copied(&zeroes(2)[..1 << 19]).unwrap(), 1 << 19);
+    }
 }

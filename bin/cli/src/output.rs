@@ -14,7 +14,10 @@ use rustix::fs::{Access, access};
 use rustix::io::Errno;
 use seekless_report::{Report, Table, visible};
 use seekless_trace::TraceError;
+use seekless_trace::whole_file::{self, folder};
 use tempfile::NamedTempFile;
+
+pub use seekless_trace::whole_file::part;
 
 /// The meaning of the exit status, at the end of `--help` and of the man page.
 pub const STATUS: &str = "\
@@ -79,26 +82,23 @@ pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
         return print(text);
     }
     ensure_no_disk(path).map_err(anyhow::Error::msg)?;
-    let before = path.metadata().ok();
-    let written = match &before {
+    let written = match path.metadata() {
         // A pipe or a terminal is written, never replaced by a file.
-        Some(before) if !before.is_file() => fs::write(path, text),
-        _ => part(path, Permissions::from_mode(0o666)).and_then(|mut file| {
-            if let Some(before) = &before {
-                let _ = fchown(file.as_file(), Some(before.uid()), Some(before.gid()));
-                file.as_file().set_permissions(before.permissions())?;
-            }
-            file.write_all(text.as_bytes())?;
-            file.persist(behind(path)).map(|_| ()).map_err(|e| e.error)
-        }),
+        Ok(before) if !before.is_file() => fs::write(path, text),
+        _ => replace(path, text.as_bytes()),
     };
     written.with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// The file behind a link, which may not exist yet.
-fn behind(path: &Path) -> PathBuf {
-    let missing = || fs::read_link(path).map(|to| folder(path).join(to));
-    path.canonicalize().or_else(|_| missing()).unwrap_or_else(|_| path.to_owned())
+/// Gives a file these bytes, all or none.
+fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = part(path, Permissions::from_mode(0o666))?;
+    if let Ok(before) = path.metadata() {
+        let _ = fchown(file.as_file(), Some(before.uid()), Some(before.gid()));
+        file.as_file().set_permissions(before.permissions())?;
+    }
+    file.write_all(bytes)?;
+    whole_file::finish(file, path).map(drop)
 }
 
 /// Refuses an output that is also another output or an input, before the work whose result it gets.
@@ -128,11 +128,10 @@ pub fn ensure_apart<'a>(
 
 /// Refuses a path at which [`write`] will fail, before the work whose result it gets.
 pub(crate) fn ensure_writable(path: &Path) -> Result<(), String> {
-    let real = behind(path);
-    let folder = folder(&real);
     if path.as_os_str() == "-" {
         return Ok(());
     }
+    let real = whole_file::behind(path).map_err(|e| format!("cannot write it: {e}"))?;
     ensure_no_disk(path)?;
     match path.metadata().map(|m| m.file_type()) {
         Ok(kind) if kind.is_dir() => {
@@ -142,7 +141,7 @@ pub(crate) fn ensure_writable(path: &Path) -> Result<(), String> {
         Ok(kind) if !kind.is_file() => return Ok(()),
         _ => {}
     }
-    ensure_writable_folder(folder)
+    ensure_writable_folder(folder(&real))
 }
 
 /// Refuses a folder in which no file can be made.
@@ -176,27 +175,10 @@ pub fn ensure_new(path: &Path, force: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A temporary file in the folder of `path`, or of the file behind a link; [`keep`] gives the file
-/// its name. If the file is dropped before that, it is removed.
-pub fn part(path: &Path, mode: Permissions) -> io::Result<NamedTempFile> {
-    let path = &behind(path);
-    let mut prefix = std::ffi::OsString::from(".");
-    prefix.push(path.file_name().ok_or(io::ErrorKind::InvalidFilename)?);
-    prefix.push(".");
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(&prefix).suffix(".part").permissions(mode).tempfile_in(folder(path))
-}
-
 /// Makes a file durable, then gives the file its name, durably too.
 pub fn keep(file: NamedTempFile, path: &Path) -> io::Result<()> {
-    let path = &behind(path);
-    file.as_file().sync_all()?;
-    file.persist(path).map_err(|e| e.error)?;
-    fs::File::open(folder(path))?.sync_all()
-}
-
-fn folder(path: &Path) -> &Path {
-    path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    let path = whole_file::finish(file, path)?;
+    fs::File::open(folder(&path))?.sync_all()
 }
 
 /// Writes a report as one HTML file, and its figures into a folder, each if it was asked for.
@@ -224,7 +206,7 @@ pub fn is_stdout(path: Option<&Path>) -> bool {
 
 /// Writes every figure of a report into a folder; a note names pictures that could not be drawn.
 pub fn figures(dir: &Path, report: &Report) -> anyhow::Result<()> {
-    if let Some(why) = report.export(dir)? {
+    if let Some(why) = report.export(dir, replace)? {
         say(&format!("note: {}: no PNG files: {why}; SVG and CSV are complete", dir.display()));
     }
     Ok(())
@@ -289,6 +271,10 @@ pub fn status_line() -> ProgressBar {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read as _;
+
+    use seekless_report::{Axis, Basis, Figure, Section, StackedBars, Unit, Values};
+
     use super::*;
 
     #[test]
@@ -320,6 +306,43 @@ mod tests {
         assert_eq!(["a", "b", "c"].map(read), ["new"; 3]);
         assert_eq!(["a.part", "b.part"].map(read), ["mine"; 2]);
         assert_eq!(dir.path().read_dir().unwrap().count(), 7);
+    }
+
+    #[test]
+    fn a_figure_is_replaced_whole() {
+        let bars = StackedBars {
+            axis: Axis::new("Busy", Unit::Seconds),
+            parts: vec!["seek".into()],
+            bars: vec![Values::new("vanilla", [1.0])],
+        };
+        let figure = Figure::new("Title", Basis::Synthetic, bars);
+        let report = Report::new("A", "B").section(Section::new("C").figure(figure));
+        let dir = tempfile::tempdir().unwrap();
+        let svg = dir.path().join("01-title.svg");
+        fs::write(&svg, "old").unwrap();
+        let mut before = fs::File::open(&svg).unwrap();
+        figures(dir.path(), &report).unwrap();
+        let mut old = String::new();
+        before.read_to_string(&mut old).unwrap();
+        assert_eq!(old, "old", "written in place: a kill would leave a part of it");
+        assert!(fs::read_to_string(&svg).unwrap().contains("<svg"));
+    }
+
+    #[test]
+    fn a_link_of_another_user_is_refused_before_the_work() {
+        if !rustix::process::geteuid().is_root() {
+            return println!("SKIPPED links of another user: not root");
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let (mine, link) = (dir.path().join("mine"), dir.path().join("link"));
+        fs::write(&mine, "old").unwrap();
+        std::os::unix::fs::symlink("mine", &link).unwrap();
+        std::os::unix::fs::lchown(&link, Some(65_534), None).unwrap();
+        fs::set_permissions(dir.path(), Permissions::from_mode(0o1777)).unwrap();
+        let said = ensure_writable(&link).unwrap_err();
+        assert!(said.contains("a link of another user"), "{said}");
+        write(&link, "new").unwrap_err();
+        assert_eq!(fs::read_to_string(&mine).unwrap(), "old");
     }
 
     #[test]

@@ -54,8 +54,8 @@ makes a plan now (not under adaptive). Without a formatted area, copies are in a
 
 Examples:
   # A new disk over a unix socket; then, from another terminal
-  seekless serve disk.img --size 10GiB --nbd unix:/tmp/disk.sock
-  nbd-client -unix /tmp/disk.sock /dev/nbd0
+  seekless serve disk.img --size 10GiB --nbd unix:disk.sock
+  nbd-client -unix disk.sock /dev/nbd0
 
   # A block device, /dev/ublkb0, that outlives its server (Linux 6.5 or later)
   seekless serve disk.img --ublk 0
@@ -65,11 +65,11 @@ Examples:
   seekless serve /dev/sdb --fuse /run/disk
 
   # A live page, and the same in a terminal
-  seekless serve disk.img --nbd unix:/tmp/disk.sock --http 9713 --model wd800jb
+  seekless serve disk.img --nbd unix:disk.sock --http 9713 --model wd800jb
   seekless top 9713
 
   # A disk on another server (Ceph, S3 or iSCSI behind nbdkit or qemu-nbd), and a trail here
-  seekless serve nbd://storage:10809/vm1 --area-dir /var/tmp --nbd unix:/tmp/disk.sock
+  seekless serve nbd://storage:10809/vm1 --area-dir /var/tmp --nbd unix:disk.sock
 
   # An old disk at its own speed
   seekless serve disk.img --disk wd800jb --nbd tcp:localhost:10809")]

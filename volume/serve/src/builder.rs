@@ -3,6 +3,7 @@
 mod open;
 mod settings;
 
+use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,8 +14,8 @@ use rustix::event::EventfdFlags;
 use seekless_block::{Bytes, SECTOR_BYTES};
 use seekless_disk::{Device, Drive, Scheduler, SpinDown};
 use seekless_engine::{Config, Engine};
-use seekless_host::cannot;
 use seekless_host::reserve::{Reserve, Waits};
+use seekless_host::{cannot, private};
 use seekless_learn::{Policy, PolicyName};
 use seekless_nbd::{Export, TransmissionFlags};
 
@@ -414,6 +415,11 @@ impl Builder {
 
     fn bind(&mut self) -> Result<Vec<Listener>, ServeError> {
         self.access.tls = self.tls.as_ref().map(Tls::load).transpose()?;
+        if let Some(TlsFiles { key, .. }) = &self.tls
+            && let Ok(file) = File::open(key)
+        {
+            self.notes.extend(private::open_to_all(key, file));
+        }
         self.addresses.iter().map(|a| Listener::bind(a, &self.access)).collect()
     }
 

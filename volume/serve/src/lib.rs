@@ -9,7 +9,7 @@
 //! ```no_run
 //! use seekless_serve::{Backing, Builder};
 //! let server = Builder::new(Backing::Path("disk.img".into()))
-//!     .listen("unix:/tmp/disk.sock".parse()?)
+//!     .listen("unix:disk.sock".parse()?)
 //!     .spawn()?;
 //! println!("{} served", server.size());
 //! server.stop()?;

@@ -3,14 +3,14 @@
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs as _};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use rustix::fs::Mode;
+use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::sockopt::Timeout;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -21,6 +21,8 @@ use crate::tls::Tls;
 
 /// Send buffer for replies; the host may allow less.
 const SEND_BUFFER_BYTES: usize = 1 << 20;
+/// Longest wait for the queue of a unix socket at which another program listens.
+pub(crate) const QUEUE_MOST: Duration = Duration::from_secs(5);
 /// Clients that wait to be accepted.
 const BACKLOG: i32 = 128;
 
@@ -63,7 +65,7 @@ impl Address {
 }
 
 /// At a server that accepts nobody, a full queue makes the next one wait: as long as it may send.
-fn connect_unix(path: &Path, patience: Duration) -> io::Result<UnixStream> {
+pub(crate) fn connect_unix(path: &Path, patience: Duration) -> io::Result<UnixStream> {
     let family = AddressFamily::UNIX;
     let flags = SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
@@ -226,10 +228,26 @@ fn unix_socket(path: &Path, mode: u32) -> Result<OwnedFd, Errno> {
     rustix::fs::fchmod(&socket, Mode::from_raw_mode(mode))?;
     rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
     if mode != 0o600 {
-        rustix::fs::chmod(path, Mode::from_raw_mode(mode))?;
+        open_up(path, mode)?;
     }
     rustix::net::listen(&socket, BACKLOG)?;
     Ok(socket)
+}
+
+/// Gives this mode to a socket of this user. A user who may write the folder can put a link or
+/// another file in its place at any moment, so every step works on one opened file.
+fn open_up(path: &Path, mode: u32) -> Result<(), Errno> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let found = rustix::fs::open(path, flags, Mode::empty())?;
+    let stat = rustix::fs::fstat(&found)?;
+    let is_socket = FileType::from_raw_mode(stat.st_mode) == FileType::Socket;
+    let own = stat.st_uid == rustix::process::geteuid().as_raw();
+    // With a second name, it may be a socket of another server that this user runs.
+    if !is_socket || !own || stat.st_nlink != 1 {
+        return Err(Errno::ACCESS);
+    }
+    let opened = format!("/proc/self/fd/{}", found.as_raw_fd());
+    rustix::fs::chmod(opened, Mode::from_raw_mode(mode))
 }
 
 /// The process that connected a unix socket, if this one can see it.
@@ -287,8 +305,11 @@ fn clear_stale(path: &Path) -> Result<(), ServeError> {
         }
         Ok(_) => {}
     }
-    match UnixStream::connect(path) {
+    match connect_unix(path, QUEUE_MOST) {
         Ok(_) => refuse("another server listens there; stop it or choose another path"),
+        Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+            refuse("another program listens there and does not answer; choose another path")
+        }
         Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => {
             Ok(std::fs::remove_file(path).map_err(cannot_at(path, "remove the stale socket"))?)
         }
@@ -297,8 +318,31 @@ fn clear_stale(path: &Path) -> Result<(), ServeError> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::net::UnixListener;
+
     use super::*;
+
+    /// A listener that accepts nobody, and the connections that fill its queue.
+    pub(crate) fn full(path: &Path) -> (OwnedFd, Vec<UnixStream>) {
+        let (family, flags) = (AddressFamily::UNIX, SocketFlags::CLOEXEC);
+        let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None).unwrap();
+        rustix::net::bind(&socket, &SocketAddrUnix::new(path).unwrap()).unwrap();
+        rustix::net::listen(&socket, 0).unwrap();
+        let connect = |_| connect_unix(path, Duration::from_millis(50)).ok();
+        let queue: Vec<_> = (0..4).map_while(connect).collect();
+        assert!((1..4).contains(&queue.len()), "{queue:?}");
+        (socket, queue)
+    }
+
+    /// The result of work that waits no longer than a full queue allows. Work without an end stays
+    /// behind in its thread.
+    pub(crate) fn in_time<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        std::thread::spawn(move || sender.send(work()));
+        receiver.recv_timeout(QUEUE_MOST * 6).expect("the work did not end in time")
+    }
 
     #[test]
     fn the_other_end_of_a_unix_socket_is_known() {
@@ -319,16 +363,41 @@ mod tests {
     #[test]
     fn a_server_that_accepts_nobody_is_left_in_time() {
         let path = std::env::temp_dir().join(format!("seekless-{}-full", std::process::id()));
-        let (family, flags) = (AddressFamily::UNIX, SocketFlags::CLOEXEC);
-        let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None).unwrap();
-        rustix::net::bind(&socket, &SocketAddrUnix::new(&path).unwrap()).unwrap();
-        rustix::net::listen(&socket, 0).unwrap();
+        let _full = full(&path);
         let address = Address::Unix(path.clone());
-        let connect = |_| address.connect(Duration::from_millis(50));
-        let all: Vec<_> = (0..4).map(connect).collect();
+        let error = address.connect(Duration::from_millis(50)).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        // Nor does a server wait for the program in its place.
+        let refused = in_time(move || Listener::bind(&address, &Access::default()).map(drop));
         std::fs::remove_file(path).unwrap();
-        assert!(all.first().unwrap().is_ok());
-        assert_eq!(all.last().unwrap().as_ref().unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        let said = refused.unwrap_err().to_string();
+        assert!(said.contains("does not answer"), "{said}");
+    }
+
+    #[test]
+    fn only_a_socket_of_this_user_is_opened_to_others() {
+        let dir = std::env::temp_dir().join(format!("seekless-{}-open-up", std::process::id()));
+        std::fs::create_dir(&dir).unwrap();
+        let at = |name: &str| dir.join(name);
+        let mode = |name: &str| at(name).metadata().unwrap().mode() & 0o777;
+        let private = || std::fs::Permissions::from_mode(0o600);
+        std::fs::write(at("file"), "").unwrap();
+        std::fs::set_permissions(at("file"), private()).unwrap();
+        std::os::unix::fs::symlink("file", at("link")).unwrap();
+        let sockets = ["one", "two"].map(|name| UnixListener::bind(at(name)).unwrap());
+        for name in ["one", "two"] {
+            std::fs::set_permissions(at(name), private()).unwrap();
+        }
+        std::os::unix::fs::symlink("one", at("link to one")).unwrap();
+        std::fs::hard_link(at("two"), at("again")).unwrap();
+        for name in ["file", "link", "link to one", "again"] {
+            assert!(open_up(&at(name), 0o666).is_err(), "{name}");
+            assert_eq!(mode(name), 0o600, "{name}");
+        }
+        open_up(&at("one"), 0o666).unwrap();
+        assert_eq!(mode("one"), 0o666);
+        drop(sockets);
+        std::fs::remove_dir_all(&dir).unwrap();
     }
 
     #[test]

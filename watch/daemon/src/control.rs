@@ -1,5 +1,5 @@
 //! Questions to a running daemon, through a socket in the folder of its state. A user who may enter
-//! the folder may ask.
+//! the folder and write to the socket, which takes its mode from the umask, may ask.
 
 use std::fs;
 use std::io::{self, Read as _};

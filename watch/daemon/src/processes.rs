@@ -105,7 +105,8 @@ impl Processes {
     }
 }
 
-/// The same name of two users is two programs: no user can spoil the jobs of another.
+/// The same name of two users is two programs: runs of one change no job of the other. A program
+/// that ends before its name is read has no user, and may change any job.
 fn program(user: u32, name: &str) -> u64 {
     XxHash3_64::oneshot_with_seed(user.into(), name.as_bytes())
 }

@@ -1,5 +1,6 @@
 //! Reading a written trace returns the original, as far as the format can represent it.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -220,6 +221,28 @@ fn a_trace_without_valid_days_has_none_in_other_formats() {
         assert!(!reader.info().has_days && days[2..] == [None, None], "{format}: {days:?}");
         assert!(format == "csv" || days == [None; 4], "{days:?}");
     }
+}
+
+/// Another user chose it, in a folder where everybody may write.
+#[test]
+fn a_conversion_replaces_no_file_behind_a_link_of_another_user() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mine, link) = (directory.path().join("mine"), directory.path().join("link.csv"));
+    std::fs::write(&mine, "old").unwrap();
+    std::os::unix::fs::symlink("mine", &link).unwrap();
+    std::fs::set_permissions(directory.path(), PermissionsExt::from_mode(0o1777)).unwrap();
+    if std::os::unix::fs::lchown(&link, Some(65_534), None).is_err() {
+        return println!("SKIPPED links of another user: not root");
+    }
+    let source = Source::from_bytes("x", &fixture("fio3.log")).unwrap();
+    let target = Target::new(link.to_str().unwrap()).unwrap();
+    let error = convert(&source, &OpenOptions::default(), target, &mut |_| {}).unwrap_err();
+    let refused = |e: &std::io::Error| e.to_string().contains("a link of another user");
+    assert!(
+        matches!(&error, TraceError::WriteFailed { source, .. } if refused(source)),
+        "{error:?}"
+    );
+    assert_eq!(std::fs::read_to_string(&mine).unwrap(), "old");
 }
 
 #[test]

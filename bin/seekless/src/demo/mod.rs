@@ -101,7 +101,7 @@ enum DemoPart {
 Examples:
   seekless demo
   seekless demo nights
-  seekless demo desktop --disk exos-x20 --speed 5 --report /tmp/demo.html
+  seekless demo desktop --disk exos-x20 --speed 5 --report demo.html
   seekless demo --json - | jq '.runs[] | {policy, busy_s}'
 
 The JSON has disk, speed, cache_bytes, read_ahead_bytes, area_bytes and runs[], one for vanilla and

@@ -19,9 +19,9 @@ use seekless_cli::args::{number, size};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  seekless disk emulate wd800jb disk.img --nbd unix:/tmp/disk.sock
+  seekless disk emulate wd800jb disk.img --nbd unix:disk.sock
   seekless disk emulate exos-x20 disk.img --size 100GiB --fuse /run/disk --scheduler sptf
-  seekless disk emulate travelstar-5k320 disk.img --nbd unix:/tmp/disk.sock --spin-down 10
+  seekless disk emulate travelstar-5k320 disk.img --nbd unix:disk.sock --spin-down 10
 
   # A disk without a queue of its own, under the host's elevator
   seekless disk emulate wd800jb disk.img --fuse /run/disk --queue-depth 1 --host-scheduler clook")]

@@ -19,8 +19,8 @@ const RAM: Bytes = Bytes(16 << 20);
 #[command(after_help = "\
 Examples:
   # Copy the plain disk elsewhere
-  seekless volume rescue disk.img --area disk.area --nbd unix:/tmp/rescue.sock &
-  nbdcopy 'nbd+unix:///?socket=/tmp/rescue.sock' plain.img
+  seekless volume rescue disk.img --area disk.area --nbd unix:rescue.sock &
+  nbdcopy 'nbd+unix:///?socket=rescue.sock' plain.img
 
   # Mount the file system of the volume
   seekless volume rescue /dev/sdb --fuse /run/rescued &

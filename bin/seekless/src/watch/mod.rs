@@ -137,7 +137,7 @@ fn watch(args: &Args) -> anyhow::Result<()> {
         output::print(&format!("watching {}", point.display()))?;
     }
     let shown = args.watching.listen(|address, token| {
-        HttpServer::of(address, token, Box::new(watch_page::Daemon(state.clone())))
+        HttpServer::of(address, token, Box::new(watch_page::Daemon::new(state.clone())))
     })?;
     if let Some((_, place)) = &shown {
         output::print(place)?;

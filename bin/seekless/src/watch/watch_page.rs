@@ -2,16 +2,40 @@
 //! the daemon's own socket, so that a browser cannot hold its loop for longer than `status` does.
 
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use seekless_daemon::{FilesystemReport, SCHEMA_JSON, WatchReport, ask};
 use seekless_serve::http::{MetricText, Shown};
 
-/// A daemon with its state in this folder.
-pub(super) struct Daemon(pub(super) PathBuf);
+/// Any local user may ask for the page as often as they like, and each question to the daemon holds
+/// its loop: all who ask within this time get the same answer.
+const ASK_EVERY: Duration = Duration::from_millis(250);
+
+/// A daemon with its state in a folder.
+pub(super) struct Daemon {
+    state: PathBuf,
+    /// Its last answer, and the time when it came.
+    last: Mutex<Option<(Instant, DaemonAnswer)>>,
+}
+
+type DaemonAnswer = Result<Arc<WatchReport>, String>;
 
 impl Daemon {
-    fn report(&self) -> Result<WatchReport, String> {
-        ask(&self.0).map_err(|e| e.to_string())
+    pub(super) fn new(state: PathBuf) -> Self {
+        Self { state, last: Mutex::default() }
+    }
+
+    fn report(&self) -> DaemonAnswer {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((at, answer)) = &*last
+            && at.elapsed() < ASK_EVERY
+        {
+            return answer.clone();
+        }
+        let answer = ask(&self.state).map(Arc::new).map_err(|e| e.to_string());
+        *last = Some((Instant::now(), answer.clone()));
+        answer
     }
 }
 
@@ -21,7 +45,7 @@ impl Shown for Daemon {
     }
 
     fn status(&self) -> Result<String, String> {
-        serde_json::to_string(&self.report()?).map_err(|e| e.to_string())
+        serde_json::to_string(&*self.report()?).map_err(|e| e.to_string())
     }
 
     fn schema(&self) -> &'static str {
@@ -87,7 +111,48 @@ fn label(mount: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+    use std::os::unix::net::UnixListener;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use seekless_daemon::SCHEMA;
+
     use super::*;
+
+    /// Answers in place of a daemon; `seconds` is the number of the question.
+    fn stand_in(listener: &UnixListener, asked: &AtomicU64) {
+        for stream in listener.incoming() {
+            let report = WatchReport {
+                schema: SCHEMA.to_owned(),
+                seconds: asked.fetch_add(1, Ordering::Relaxed) + 1,
+                dry_run: false,
+                lost_events: 0,
+                pages_ahead: 0,
+                filesystems: Vec::new(),
+            };
+            stream.unwrap().write_all(&serde_json::to_vec(&report).unwrap()).unwrap();
+        }
+    }
+
+    #[test]
+    fn who_asks_often_gets_the_same_answer_for_a_moment() {
+        let dir = tempfile::tempdir().unwrap();
+        let listener = UnixListener::bind(dir.path().join("control")).unwrap();
+        let asked = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&asked);
+        std::thread::spawn(move || stand_in(&listener, &count));
+        let daemon = Daemon::new(dir.path().to_owned());
+        let start = Instant::now();
+        (0..100).for_each(|_| drop(daemon.status().unwrap()));
+        let most = 1 + start.elapsed().as_millis() / ASK_EVERY.as_millis();
+        let asked = asked.load(Ordering::Relaxed);
+        assert!(u128::from(asked) <= most, "{asked} questions, {most} at most");
+        // The answer does not stay for ever.
+        while daemon.report().unwrap().seconds == asked {
+            assert!(start.elapsed() < Duration::from_secs(60), "an old answer");
+            std::thread::sleep(ASK_EVERY / 10);
+        }
+    }
 
     #[test]
     fn a_mount_point_cannot_end_its_label() {

@@ -86,9 +86,14 @@ step_stands() {
     files | diff sums - && ! dmesg | grep 'recover'
 }
 
-# A stop of the server first stops the mount.
+# A stop of the server first stops the mounts, also at directories that a client has named.
 step_stops_in_order() {
+    for name in "it's" 'a b'; do
+        mkdir "/mnt/$name" && mount /dev/ublkb0 "/mnt/$name" || return 1
+        until systemctl is-active --quiet "/mnt/$name"; do sleep 0.2; done
+    done
     try "systemctl stop $unit" || return 1
+    rmdir "/mnt/it's" '/mnt/a b' || return 1
     ! findmnt /srv/data && [ ! -e /dev/ublkb0 ] && [ "$(systemctl show -P Result $unit)" = success ] || return 1
     try 'systemctl start srv-data.mount' && systemctl is-active --quiet $unit && files | diff sums -
 }

@@ -11,6 +11,7 @@ use crate::need;
 /// Stands in place of systemctl and findmnt: writes its words to a file, and says what another holds.
 const STAND_IN: &str = "#!/bin/sh
 echo \"$*\" >>\"$HERE/called\"
+printf '%s\\n' \"$@\" >>\"$HERE/words\"
 case $0:$1:$3:$5 in
 */findmnt:*) cat \"$HERE/mounted\" ;;
 *:list-jobs:*) grep -F -e \"$3\" \"$HERE/jobs\" ;;
@@ -52,7 +53,7 @@ impl Ublk {
         let text = text.replace("/run/seekless/%i", here);
         let text = text.replace("%n", "seekless-ublk@restart.service").replace("${UBLK}", "3");
         // As systemd does.
-        let text = text.replace("$$", "$");
+        let text = text.replace("$$", "$").replace(r"\\", r"\");
         let start = format!("{key}=-/bin/sh -c '");
         let commands: Vec<&str> =
             text.lines().filter_map(|l| l.strip_prefix(&start)?.strip_suffix('\'')).collect();
@@ -100,12 +101,25 @@ fn a_restart_of_a_ublk_unit_mounts_again_and_a_stop_does_not() {
     );
     assert_eq!(ublk.calls("restart", "", "start "), [""; 0]);
     assert_eq!(ublk.calls("stop", mounted, "start "), [""; 0]);
-    assert_eq!(ublk.calls("restart", mounted, "-rno "), ["-rno TARGET /dev/ublkb3"; 2]);
+    assert_eq!(ublk.calls("restart", mounted, "-nlo "), ["-nlo TARGET /dev/ublkb3"; 2]);
     // A restart that did not come to its start is forgotten by the next stop.
     ublk.run("ExecStop");
     assert!(ublk.0.path().join("mounts").exists());
     assert_eq!(ublk.calls("stop", mounted, "start "), [""; 0]);
     assert!(!ublk.0.path().join("mounts").exists());
+}
+
+/// A client chooses the label of a file system, and udisks mounts it at a directory of that name.
+#[test]
+fn a_ublk_unit_stops_and_starts_mounts_with_any_name() {
+    let ublk = Ublk::new();
+    let names = ["it's", "a  b", "\"", "c\\d", "*", "-q", "e"];
+    let mounted = names.map(|name| format!("/media/{name}\n")).concat();
+    ublk.calls("restart", &mounted, "");
+    let words = fs::read_to_string(ublk.0.path().join("words")).unwrap();
+    for call in ["stop\n", "RequiredBy\n--value\n", "start\n--no-block\n"] {
+        assert!(words.contains(&format!("{call}{mounted}")), "{call}: {words}");
+    }
 }
 
 /// Without a priority of its own, the kernel takes that of the niceness for reads too.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, symlink};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
 use seekless_host::{HostError, Opened};
@@ -15,6 +15,9 @@ use crate::area;
 
 pub(super) const SCHEMA: &str = "seekless.adopted/1";
 const FOLDER: &str = "/etc/seekless";
+/// Modes of new files, less the umask. systemd warns of units that only their owner may read.
+const PRIVATE: u32 = 0o600;
+const READABLE: u32 = 0o666;
 const ENDING: &str = ".adopted.json";
 /// Beside the record from when the area is made: until then, its path belongs to others.
 const MADE: &str = ".area-made";
@@ -90,7 +93,7 @@ impl Record {
         let path = Self::path(root, &self.name);
         let text =
             serde_json::to_string_pretty(self).map_err(|e| file(&path, "write it")(e.into()))?;
-        let begun = self.make_dirs(root).and_then(|()| write_new(&path, &text));
+        let begun = self.make_dirs(root).and_then(|()| write_new(&path, &text, READABLE));
         if begun.is_err() {
             self.remove_dirs(root);
         }
@@ -122,7 +125,9 @@ impl Record {
 
     pub(super) fn write(&self, root: &Path, texts: &[(PathBuf, String)]) -> Result<(), AdoptError> {
         for (path, text) in texts {
-            write_new(&below(root, path), text)?;
+            // Options of the server: one is the token of its page.
+            let mode = if path.starts_with(FOLDER) { PRIVATE } else { READABLE };
+            write_new(&below(root, path), text, mode)?;
         }
         for (link, to) in &self.links {
             let link = below(root, link);
@@ -154,7 +159,7 @@ impl Record {
 
     /// Notes that the area is this adoption's.
     pub(super) fn area_is_made(&self, root: &Path) -> Result<(), AdoptError> {
-        write_new(&self.mark(root, MADE), "")
+        write_new(&self.mark(root, MADE), "", READABLE)
     }
 
     pub(super) fn is_area_made(&self, root: &Path) -> bool {
@@ -172,7 +177,7 @@ impl Record {
         } else {
             None
         };
-        write_new(&self.mark(root, GOES), &words.unwrap_or_default().join(" "))
+        write_new(&self.mark(root, GOES), &words.unwrap_or_default().join(" "), READABLE)
     }
 
     /// Removes the area, and notes that before: a file goes, a device becomes blank. An earlier release
@@ -354,10 +359,12 @@ fn number_in(settings: &str) -> Option<u32> {
 
 /// Writes a new file durably: whole, or not under this name. Half a record could not be read, and so
 /// no disk could be adopted or released.
-fn write_new(path: &Path, text: &str) -> Result<(), AdoptError> {
+fn write_new(path: &Path, text: &str, mode: u32) -> Result<(), AdoptError> {
     let part = part_of(path);
     let write = || -> io::Result<()> {
-        let mut new = File::create(&part)?;
+        let mut options = File::options();
+        options.write(true).create(true).truncate(true).mode(mode);
+        let mut new = options.open(&part)?;
         new.write_all(text.as_bytes())?;
         new.sync_all()?;
         // Unlike a rename, this replaces nothing.
@@ -396,7 +403,25 @@ fn remove(path: &Path) -> Result<(), AdoptError> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
     use super::*;
+
+    #[test]
+    fn only_its_owner_may_read_the_options_of_a_server() {
+        let root = std::env::temp_dir().join(format!("seekless-{}-options", std::process::id()));
+        let paths = ["/etc/seekless/a.conf", "/etc/systemd/system/a.service"].map(PathBuf::from);
+        let texts = paths.clone().map(|path| (path, "OPTIONS=--http-token secret".to_owned()));
+        for path in &paths {
+            fs::create_dir_all(below(&root, path).parent().unwrap()).unwrap();
+        }
+        Record::default().write(&root, &texts).unwrap();
+        fs::write(root.join("usual"), "").unwrap();
+        let mode = |path: PathBuf| path.metadata().unwrap().mode() & 0o777;
+        assert_eq!(mode(below(&root, &paths[0])), 0o600);
+        assert_eq!(mode(below(&root, &paths[1])), mode(root.join("usual")), "as the umask says");
+        fs::remove_dir_all(&root).unwrap();
+    }
 
     /// A power cut left a part of another one.
     #[test]
@@ -405,15 +430,15 @@ mod tests {
         fs::create_dir(&dir).unwrap();
         let (path, part) = (dir.join("a.adopted.json"), dir.join("a.adopted.json.part"));
         fs::write(&part, "longer than the next one").unwrap();
-        write_new(&path, "whole").unwrap();
-        write_new(&path, "other").unwrap_err();
+        write_new(&path, "whole", READABLE).unwrap();
+        write_new(&path, "other", READABLE).unwrap_err();
         assert_eq!(fs::read_to_string(&path).unwrap(), "whole");
         assert!(!part.exists());
         assert_eq!(part_of(&path), part);
         // The disk is full.
         let torn = dir.join("b.adopted.json");
         symlink("/dev/full", dir.join("b.adopted.json.part")).unwrap();
-        write_new(&torn, "text").unwrap_err();
+        write_new(&torn, "text", READABLE).unwrap_err();
         assert_eq!(fs::read_dir(&dir).unwrap().count(), 1, "only the whole one");
         fs::remove_dir_all(&dir).unwrap();
     }

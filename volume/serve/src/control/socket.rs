@@ -3,11 +3,11 @@
 use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use seekless_host::{HostError, cannot_at};
 
+use crate::listen::{QUEUE_MOST, connect_unix};
 use crate::{Address, NbdUri, ServeError};
 
 /// The unix socket of the server of `backing`, in a directory of this user alone. The server may
@@ -17,8 +17,10 @@ pub(super) fn socket_of(backing: &Path) -> Result<PathBuf, ServeError> {
     let dir = if uid.is_root() {
         PathBuf::from("/run/seekless")
     } else {
-        match std::env::var_os("XDG_RUNTIME_DIR") {
-            Some(dir) => PathBuf::from(dir).join("seekless"),
+        let asked = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+        let login = PathBuf::from(format!("/run/user/{}", uid.as_raw()));
+        match asked.or_else(|| own(login)) {
+            Some(dir) => dir.join("seekless"),
             None => std::env::temp_dir().join(format!("seekless-{}", uid.as_raw())),
         }
     };
@@ -33,6 +35,12 @@ pub(super) fn socket_of(backing: &Path) -> Result<PathBuf, ServeError> {
     let name: String =
         name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
     Ok(dir.join(format!("{name}-{:016x}.sock", fnv1a(path.as_os_str().as_encoded_bytes()))))
+}
+
+/// The directory of a logged-in user, without the variable that names it. In the one for temporary
+/// files, another user can take the name first.
+fn own(dir: PathBuf) -> Option<PathBuf> {
+    ensure_own(&dir).is_ok().then_some(dir)
 }
 
 fn fnv1a(bytes: &[u8]) -> u64 {
@@ -70,14 +78,16 @@ pub(super) fn server_of(backing: &Path) -> Result<Option<Address>, ServeError> {
     Ok(answers(&socket)?.then_some(Address::Unix(socket)))
 }
 
-/// True if a server listens at this socket. Any user can listen in a directory of their own, and
-/// say that a volume is drained.
+/// True if a server listens at this socket, also one whose queue is full. Any user can listen in a
+/// directory of their own, say that a volume is drained, or keep who asks waiting. So the directory
+/// comes first.
 fn answers(socket: &Path) -> Result<bool, ServeError> {
-    let answers = UnixStream::connect(socket).is_ok();
-    if answers && let Some(dir) = socket.parent() {
-        ensure_own(dir)?;
+    if socket.symlink_metadata().is_err() {
+        return Ok(false);
     }
-    Ok(answers)
+    socket.parent().map_or(Ok(()), ensure_own)?;
+    let failed = connect_unix(socket, QUEUE_MOST).err();
+    Ok(failed.is_none_or(|e| e.kind() == io::ErrorKind::WouldBlock))
 }
 
 #[cfg(test)]
@@ -85,8 +95,10 @@ mod tests {
     use std::fs::{Permissions, set_permissions};
     use std::os::unix::fs::PermissionsExt as _;
     use std::os::unix::net::UnixListener;
+    use std::time::Instant;
 
     use super::*;
+    use crate::listen::tests::{full, in_time};
 
     #[test]
     fn only_a_server_in_a_directory_of_this_user_is_believed() {
@@ -104,5 +116,31 @@ mod tests {
             assert!(answers(&socket).is_err());
         }
         std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn a_full_queue_is_a_server_and_in_a_directory_of_others_nobody_waits_for_it() {
+        let dir = std::env::temp_dir().join(format!("seekless-{}-queue", std::process::id()));
+        let socket = dir.join("s");
+        make_directory(&socket).unwrap();
+        let _full = full(&socket);
+        let ask = |socket: PathBuf| in_time(move || answers(&socket));
+        assert!(ask(socket.clone()).unwrap());
+        set_permissions(&dir, Permissions::from_mode(0o755)).unwrap();
+        let start = Instant::now();
+        assert!(ask(socket).is_err());
+        assert!(start.elapsed() < QUEUE_MOST, "waited for the queue of another user");
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn a_directory_of_this_user_comes_before_the_one_for_temporary_files() {
+        let dir = std::env::temp_dir().join(format!("seekless-{}-login", std::process::id()));
+        assert_eq!(own(dir.clone()), None);
+        make_directory(&dir.join("s")).unwrap();
+        assert_eq!(own(dir.clone()), Some(dir.clone()));
+        set_permissions(&dir, Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(own(dir.clone()), None);
+        std::fs::remove_dir(&dir).unwrap();
     }
 }

@@ -136,6 +136,24 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&[&output.stdout[..], &output.stderr].concat()).into_owned()
 }
 
+/// Who reads the key can be the server to every client.
+#[test]
+fn a_key_that_any_user_may_read_is_reported() {
+    if let Some(missing) = missing(&["openssl"]) {
+        eprintln!("SKIPPED a_key_that_any_user_may_read_is_reported: {missing}");
+        return;
+    }
+    let dir = Dir::new("key");
+    certificates(&dir);
+    for (mode, open) in [(0o644, true), (0o640, false), (0o600, false)] {
+        let key = dir.path("server-key.pem");
+        std::fs::set_permissions(&key, PermissionsExt::from_mode(mode)).unwrap();
+        let server = with_tls(&dir, false);
+        let said = server.notes().iter().any(|note| note.contains("key.pem: any user may open it"));
+        assert_eq!(said, open, "{mode:o}: {:?}", server.notes());
+    }
+}
+
 #[test]
 fn tls_with_other_clients() {
     let programs = ["openssl", "nbdinfo", "nbdcopy", "qemu-img", "qemu-io", "timeout"];

@@ -1,0 +1,121 @@
+//! Output files that get their name when they are complete: traces, reports and other results.
+
+use std::fs::Permissions;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+use tempfile::NamedTempFile;
+
+/// Longest chain of links, as of the kernel.
+const LINKS_MOST: usize = 40;
+/// A folder in which everybody may write, and remove only their own files: sticky, like /tmp.
+const SHARED: u32 = 0o1002;
+
+/// A temporary file in the folder of `path`, or of the file behind a link; [`finish`] gives it its
+/// name. If the file is dropped before that, it is removed.
+pub fn part(path: &Path, mode: Permissions) -> io::Result<NamedTempFile> {
+    let path = &behind(path)?;
+    let mut prefix = std::ffi::OsString::from(".");
+    prefix.push(path.file_name().ok_or(io::ErrorKind::InvalidFilename)?);
+    prefix.push(".");
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(&prefix).suffix(".part").permissions(mode).tempfile_in(folder(path))
+}
+
+/// Makes the bytes of a file durable, then gives the file its name, and returns its path.
+pub fn finish(part: NamedTempFile, path: &Path) -> io::Result<PathBuf> {
+    part.as_file().sync_all()?;
+    // A link that another user has made meanwhile is replaced itself.
+    let path = behind(path).unwrap_or_else(|_| path.to_owned());
+    part.persist(&path).map_err(|e| e.error)?;
+    Ok(path)
+}
+
+/// The file behind a link, which may not exist yet. Like the kernel, refuses a link that another
+/// user has made in a shared folder: that user could choose which file is replaced.
+pub fn behind(path: &Path) -> io::Result<PathBuf> {
+    let mut at = path.to_owned();
+    for _ in 0..LINKS_MOST {
+        let Ok(link) = at.symlink_metadata() else { return Ok(at) };
+        if !link.is_symlink() {
+            return Ok(at);
+        }
+        let shared = folder(&at).metadata()?;
+        let may = [shared.uid(), rustix::process::geteuid().as_raw()];
+        if shared.mode() & SHARED == SHARED && !may.contains(&link.uid()) {
+            let why = format!("{} is a link of another user; name another file", at.display());
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
+        }
+        at = folder(&at).join(at.read_link()?);
+    }
+    Err(Errno::LOOP.into())
+}
+
+/// The folder of a file.
+#[must_use]
+pub fn folder(path: &Path) -> &Path {
+    path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::io::Write as _;
+    use std::os::unix::fs::{PermissionsExt as _, lchown, symlink};
+
+    use super::*;
+
+    fn write(path: &Path) -> io::Result<()> {
+        let mut file = part(path, Permissions::from_mode(0o600))?;
+        file.write_all(b"new")?;
+        finish(file, path).map(drop)
+    }
+
+    #[test]
+    fn a_link_of_another_user_in_a_shared_folder_chooses_no_file() {
+        if !rustix::process::geteuid().is_root() {
+            return println!("SKIPPED links of another user: not root");
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        let read = |name: &str| fs::read_to_string(at(name)).unwrap();
+        let theirs = |name: &str, to: &str| {
+            symlink(to, at(name)).unwrap();
+            lchown(at(name), Some(65_534), None).unwrap();
+        };
+        fs::write(at("mine"), "old").unwrap();
+        theirs("theirs", "mine");
+        theirs("dangling", "nothing");
+        symlink("theirs", at("over theirs")).unwrap();
+        symlink("mine", at("own")).unwrap();
+        fs::set_permissions(dir.path(), Permissions::from_mode(0o1777)).unwrap();
+        for name in ["theirs", "dangling", "over theirs"] {
+            let error = write(&at(name)).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::PermissionDenied, "{name}: {error}");
+        }
+        assert!(read("mine") == "old" && !at("nothing").exists());
+        // A link that comes while the file is written.
+        let late = part(&at("late"), Permissions::from_mode(0o600)).unwrap();
+        theirs("late", "mine");
+        finish(late, &at("late")).unwrap();
+        assert!(read("mine") == "old" && !at("late").is_symlink());
+        write(&at("own")).unwrap();
+        assert!(read("mine") == "new" && at("own").is_symlink());
+        // Of a folder that is not shared, its owner chose the other users who may write there.
+        fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
+        fs::write(at("mine"), "old").unwrap();
+        write(&at("theirs")).unwrap();
+        assert!(read("mine") == "new" && at("theirs").is_symlink());
+    }
+
+    #[test]
+    fn links_in_a_circle_are_no_file() {
+        let dir = tempfile::tempdir().unwrap();
+        symlink("b", dir.path().join("a")).unwrap();
+        symlink("a", dir.path().join("b")).unwrap();
+        write(&dir.path().join("a")).unwrap_err();
+        assert_eq!(dir.path().read_dir().unwrap().count(), 2);
+    }
+}
