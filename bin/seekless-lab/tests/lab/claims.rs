@@ -67,6 +67,50 @@ fn the_study_of_file_systems_holds_what_is_marked() {
     held("fast10", &Place::new().told(&["reproduce", "fast10", "--study", &study]));
 }
 
+/// What the archives say of a disk's joules that leave out idling.
+const WITHOUT_IDLING: &str =
+    "the emulated disk's own account of seeking, turning, moving data and idling";
+
+/// The modelled disks' energies in an archive of runs.
+fn disk_energies(archive: &Path) -> Vec<Value> {
+    let runs = std::fs::read_to_string(archive.join("runs.jsonl")).unwrap();
+    let of = |line: &str| serde_json::from_str::<Value>(line).unwrap()["energy"].take();
+    let all = runs.lines().flat_map(|line| of(line).as_array().cloned().unwrap_or_default());
+    all.filter(|e| e["name"].as_str().unwrap().starts_with("disk:")).collect()
+}
+
+#[test]
+fn no_archived_run_needs_less_than_its_idle_disk() {
+    let mut runs = 0;
+    for archive in std::fs::read_dir(format!("{ROOT}/studies/runs")).unwrap() {
+        for energy in disk_energies(&archive.unwrap().path()) {
+            let disk = energy["name"].as_str().unwrap().trim_start_matches("disk:");
+            let idle_w = seekless_disk::catalogue::get(disk).unwrap().power.idle_w;
+            // Each record says which account it has.
+            let least = if energy["by"] == WITHOUT_IDLING { 0.0 } else { 0.98 * idle_w };
+            assert!(energy["watts"].as_f64().unwrap() > least, "{energy}");
+            runs += 1;
+        }
+    }
+    assert!(runs >= 580, "{runs} runs with a disk's energy");
+}
+
+/// The reason in the claims goes when the study has run again.
+#[test]
+fn rows_of_power_count_only_with_an_archive_that_counts_idling() {
+    let archive = format!("{ROOT}/studies/runs/fast10-shared-vm");
+    let energies = disk_energies(Path::new(&archive));
+    let without = energies.iter().filter(|e| e["by"] == WITHOUT_IDLING).count();
+    assert!(without == 0 || without == energies.len(), "{without} of {}", energies.len());
+    let told = Place::new().told(&["reproduce", "fast10", "--study", &archive]);
+    let rows = told["results"].as_array().unwrap();
+    for row in rows.iter().filter(|r| r["id"].as_str().unwrap().ends_with(".power")) {
+        let why = row["incomparable"].as_str().unwrap_or_default();
+        assert!(without == 0 || !why.is_empty(), "{row}");
+        assert!(without > 0 || !why.contains("idling"), "{row}");
+    }
+}
+
 /// Minutes: the size of the papers.
 #[test]
 fn full_runs_hold_what_is_marked() {

@@ -26,7 +26,7 @@ const LOADS: [(&str, &str); 4] =
 
 /// How to read all numbers: the first text of every output.
 const HONEST: &str = "The study of file systems (FAST 2010), scaled. Its cells were measured on a modelled disk in real time, on the \
-machine of the archive; other programs may have kept it busy. Joules are the modelled disk's alone, the paper's are a whole machine's.";
+machine of the archive; other programs may have kept it busy. Joules are the modelled disk's alone, the paper's are a whole machine's. Rows of power do not count if the archive's joules leave out idling.";
 
 /// Means of a cell: operations a second, and for each joule.
 type Means = [f64; 2];
