@@ -116,6 +116,13 @@ fn the_papers_imaginary_disk_has_the_papers_mean_seek() {
 }
 
 #[test]
+fn the_disk_of_the_power_study_has_its_printed_powers() {
+    // Sehgal, Tarasov and Zadok (FAST 2010), section 4.
+    let power = catalogue::get("atlas15k").unwrap().power;
+    assert_eq!((power.idle_w, power.seek_w), (7.0, 22.0));
+}
+
+#[test]
 fn published_mean_seeks_are_met() {
     for (name, published) in [
         ("wd2500aaks", 8.9),
