@@ -337,6 +337,9 @@ pub struct BusyStatus {
     pub elapsed_s: f64,
     /// With copies and moves.
     pub now: Busy,
+    /// Energy of that disk over `elapsed_s`, in joules, with idling and all other states; absent if
+    /// the disk is modelled.
+    pub total_j: Option<f64>,
     /// Part of `now` for moving data.
     pub moving_s: f64,
     /// Head movement for `now`; absent if the disk is modelled.
@@ -373,7 +376,7 @@ pub struct Busy {
     pub transfer_s: f64,
     /// Controller overhead.
     pub overhead_s: f64,
-    /// Energy of all phases.
+    /// Energy of all phases, in joules, without idling.
     pub energy_j: f64,
 }
 

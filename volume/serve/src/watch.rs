@@ -379,6 +379,7 @@ impl WatcherWork {
             basis: basis.to_owned(),
             elapsed_s: elapsed.unwrap_or_else(|| self.began.elapsed().as_secs_f64()),
             now,
+            total_j: stats.disk.as_ref().map(|d| d.energy_total().as_joules_f64()),
             moving_s,
             head: stats.disk.as_ref().map(head),
             vanilla,

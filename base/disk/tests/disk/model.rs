@@ -104,7 +104,7 @@ fn the_nearline_drive_has_its_published_mean_seek() {
 
 #[test]
 fn the_papers_imaginary_disk_has_the_papers_mean_seek() {
-    // Staelin and Garcia-Molina 7.1: 1000 cylinders, C(d) = 5 + 0.5 sqrt(d), C(0) = 0. For a
+    // Staelin and Garcia-Molina 5.1: 1000 cylinders, C(d) = 5 + 0.5 sqrt(d), C(0) = 0. For a
     // uniformly random pair P(d) = 2 (1000 - d) / 1000^2, so the mean is the sum below: 5 * 0.999 +
     // 0.5 * (8/15) sqrt(1000) = 13.4 ms.
     let by_hand: f64 = (1..1000)
@@ -113,6 +113,13 @@ fn the_papers_imaginary_disk_has_the_papers_mean_seek() {
     assert!((by_hand - 13.43).abs() < 0.01, "{by_hand}");
     let mean = mean_seek(&mut entry("disk1000"), 200_000);
     assert!((mean - by_hand).abs() < 0.05, "{mean}");
+}
+
+#[test]
+fn the_disk_of_the_power_study_has_its_printed_powers() {
+    // Sehgal, Tarasov and Zadok (FAST 2010), section 4.
+    let power = catalogue::get("atlas15k").unwrap().power;
+    assert_eq!((power.idle_w, power.seek_w), (7.0, 22.0));
 }
 
 #[test]

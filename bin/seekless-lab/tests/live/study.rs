@@ -232,7 +232,10 @@ arguments = ["--size", "64MiB", "--optimized", "8MiB"]
         (&"disk:wd800jb".into(), &"modelled".into()),
         "{emulated:#}"
     );
+    // At twenty times its speed, too, this is the power of the disk: idling is counted.
+    let idle_w = seekless_disk::catalogue::get("wd800jb").unwrap().power.idle_w;
     assert!(disk["joules"].as_f64().unwrap() > 0.0);
+    assert!(disk["watts"].as_f64().unwrap() >= 0.98 * idle_w, "{disk}");
 }
 
 #[test]

@@ -186,6 +186,17 @@ fn numbers_that_eefs_days_match_do_not_count() {
     }
 }
 
+/// What a run computes is a claim, also if it fails.
+#[test]
+fn nothing_unanswered_waits_for_a_judgement() {
+    for paper in ["borg", "clustering", "eefs", "fast10", "fs2"] {
+        let file: ClaimFile = toml::from_str(claims_of(paper)).unwrap();
+        for open in file.unanswered {
+            assert!(!open.why.contains("not judged"), "{paper}, {}: {}", open.what, open.why);
+        }
+    }
+}
+
 /// The file of claims of the paper with this name.
 fn claims_of(paper: &str) -> &'static str {
     match paper {

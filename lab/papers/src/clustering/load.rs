@@ -30,7 +30,8 @@ pub(super) struct Point {
     pub a_visit: f64,
     /// Share of time with a transfer: equation 13.
     pub utilization: f64,
-    /// Standard deviation of the utilization from run to run; 0 for one run.
+    /// Standard deviation of the utilization from run to run, of the sample; not a number for one
+    /// run, which says nothing of it.
     pub spread: f64,
 }
 
@@ -73,7 +74,8 @@ impl<'a> Load<'a> {
         let n = f64::from(runs);
         let mean = |of: &dyn Fn(&Point) -> f64| each.iter().map(of).sum::<f64>() / n;
         let utilization = mean(&|p| p.utilization);
-        let spread = mean(&|p| (p.utilization - utilization).powi(2)).sqrt();
+        let squares = each.iter().map(|p| (p.utilization - utilization).powi(2)).sum::<f64>();
+        let spread = if runs > 1 { (squares / (n - 1.0)).sqrt() } else { f64::NAN };
         Point {
             queue,
             seek_ms: mean(&|p| p.seek_ms),
@@ -132,7 +134,7 @@ impl<'a> Load<'a> {
             transfer_ms: self.transfer_ms,
             a_visit: n / visits.max(1) as f64,
             utilization: transfer / (all + seek),
-            spread: 0.0,
+            spread: f64::NAN,
         }
     }
 
@@ -180,5 +182,20 @@ mod tests {
         let at = |seed| load.point(50, Order::Position, 2, seed);
         assert_eq!(at(3), at(3));
         assert_ne!(at(3).utilization, at(4).utilization);
+    }
+
+    #[test]
+    fn one_run_has_no_spread_and_two_have_that_of_a_sample() {
+        let arm = Arm::paper(1224, 15, 36, 3600.0);
+        let (rotation, access) = (Rotation::new(9, 15, 10, Start::Paper), Access::perfect(1224));
+        let load = Load::new(&arm, &access, &rotation);
+        let (seed, queue) = (3, 10);
+        assert!(load.point(queue, Order::Position, 1, seed).spread.is_nan());
+        // Two numbers: their difference over the root of two.
+        let [a, b] = [0, 1].map(|i: u64| {
+            load.run(queue, Order::Position, seed ^ (i << 32) ^ u64::from(queue)).utilization
+        });
+        let spread = load.point(queue, Order::Position, 2, seed).spread;
+        assert!(a != b && (spread - (a - b).abs() / 2.0f64.sqrt()).abs() < 1e-12, "{spread}");
     }
 }

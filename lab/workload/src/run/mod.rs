@@ -243,9 +243,10 @@ fn observe(
         std::thread::sleep(LOOK_EVERY.min(warm.saturating_duration_since(Instant::now())));
         watch(None, live());
     }
+    // What the watcher does takes time in which nothing is counted.
+    watch(Some(Duration::ZERO), 0);
     let before = read_cpu();
     let (begin, counted) = (Instant::now(), live());
-    watch(Some(Duration::ZERO), 0);
     shared.measuring.store(true, Ordering::SeqCst);
     let (mut each_second, mut last) = (Vec::new(), 0);
     loop {

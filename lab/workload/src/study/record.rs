@@ -34,6 +34,12 @@ pub(super) struct RunRecord {
     pub error: Option<String>,
 }
 
+/// What records said of an emulated disk's joules while idling was not in them, and what is true.
+const WITHOUT_IDLING: (&str, &str) = (
+    "the emulated disk's own account of seeking, turning, moving data and idling",
+    "the emulated disk's own account of seeking, turning and moving data, without idling",
+);
+
 impl RunRecord {
     /// Operations a second.
     pub(super) fn ops_per_s(&self) -> Option<f64> {
@@ -59,11 +65,40 @@ pub(super) fn read_records(text: &str) -> Result<(Vec<RunRecord>, usize), (usize
     let mut records = Vec::new();
     let whole = text.rfind('\n').map_or(0, |i| i + 1);
     for (n, line) in text[..whole].lines().enumerate().filter(|l| !l.1.trim().is_empty()) {
-        let record: RunRecord = serde_json::from_str(line).map_err(|e| (n + 1, e.to_string()))?;
+        let mut record: RunRecord =
+            serde_json::from_str(line).map_err(|e| (n + 1, e.to_string()))?;
         if record.schema != "seekless.study-run/1" {
             return Err((n + 1, format!("schema '{}' is not seekless.study-run/1", record.schema)));
+        }
+        for energy in record.energy.iter_mut().filter(|e| e.source.by == WITHOUT_IDLING.0) {
+            energy.source.by = WITHOUT_IDLING.1.to_owned();
         }
         records.push(record);
     }
     Ok((records, whole))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn an_old_record_does_not_say_that_idling_counts() {
+        let said = |by: &str| {
+            let energy = serde_json::json!({
+                "name": "disk:d", "basis": "modelled", "by": by,
+                "joules": 1.0, "idle_joules": null, "watts": 1.0,
+            });
+            let record = serde_json::json!({
+                "schema": "seekless.study-run/1", "cell": "d/s/w", "run": 0, "seed": 1,
+                "started_unix_s": 0, "energy": [energy],
+            });
+            let (records, _) = read_records(&format!("{record}\n")).unwrap();
+            records[0].energy[0].source.by.clone()
+        };
+        assert_eq!(said(WITHOUT_IDLING.0), WITHOUT_IDLING.1);
+        assert_eq!(said("a meter"), "a meter");
+    }
 }

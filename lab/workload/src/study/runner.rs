@@ -4,10 +4,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use seekless_block::Bytes;
+use seekless_serve::Address;
 
+use super::devices::{DiskReading, DiskReadings};
 use super::error::StudyError;
 use super::record::RunRecord;
 use super::sample::Sample;
@@ -284,23 +286,18 @@ impl Study<'_> {
                 Some(MemoryLimit::enter(&place, bytes)?)
             }
         };
-        let first = attached.served.then(|| self.disk_energy()).flatten();
-        let begun = Instant::now();
+        let http = attached.served.then(|| Address::Unix(self.http()));
+        let mut disk = DiskReadings::default();
         let (meters, stop) = (&mut self.meters, &self.settings.stop);
         let outcome = crate::run(personality, &files, &options, stop, &mut |at, _| {
             if let Some(at) = at {
                 meters.sample(at);
+                disk.look(at, options.measured, || DiskReading::ask(http.as_ref()?));
             }
         })?;
         drop(limit);
         let mut energy = meters.finish(outcome.seconds, outcome.cpu.busy());
-        let last = attached.served.then(|| self.disk_energy()).flatten();
-        if let (Some(first), Some(last)) = (first, last) {
-            // The disk's account includes the warm-up: the warm-up's share of the time is taken
-            // off.
-            let share = outcome.seconds / begun.elapsed().as_secs_f64();
-            energy.push(last.since(&first, share, outcome.seconds));
-        }
+        energy.extend(disk.energy(outcome.seconds));
         Ok((outcome, energy))
     }
 }

@@ -11,7 +11,7 @@ use crate::client;
 
 const SIZE: u64 = 64 << 20;
 
-fn emulation(speed: f64) -> Emulation {
+pub(crate) fn emulation(speed: f64) -> Emulation {
     let disk = Disk::new(&catalogue::get("wd800jb").unwrap()).unwrap();
     Emulation {
         disk: disk.into(),

@@ -12,6 +12,7 @@ use seekless_serve::{
     About, Address, Backing, Builder, IoSample, ServeError, ServerHandle, Shadow,
 };
 
+use crate::emulation::emulation;
 use crate::{Dir, client};
 
 /// Longer than the time limit of a request.
@@ -252,6 +253,7 @@ fn a_shadow_sees_everything_and_may_say_that_it_cannot_say() {
             .busy
             .unwrap();
     assert_eq!((busy.basis.as_str(), busy.disk.as_str(), busy.moving_s), ("modelled", "toy", 0.5));
+    assert_eq!(busy.total_j, None, "the model does not idle");
     assert_eq!(busy.vanilla.unwrap().rotation_s, 3.0);
     nbd.read(0, 512).unwrap();
     let busy = status_that(at, |s| s.busy.as_ref().unwrap().vanilla.is_none()).busy.unwrap();
@@ -266,4 +268,20 @@ fn a_shadow_sees_everything_and_may_say_that_it_cannot_say() {
         .watched(About::default(), Some(Box::new(|_| Err("too small".to_owned()))))
         .spawn();
     assert!(matches!(refused, Err(ServeError::Model(why)) if why == "too small"));
+}
+
+#[test]
+fn the_energy_of_an_emulated_disk_includes_its_idling() {
+    let volume = Builder::new(Backing::Memory(Bytes(64 << 20)))
+        .emulate(emulation(100.0))
+        .watched(About::default(), None)
+        .spawn()
+        .unwrap();
+    let (_http, at) = server(&volume);
+    let busy = status_that(at, |s| s.busy.as_ref().is_some_and(|b| b.elapsed_s > 10.0));
+    let busy = busy.busy.unwrap();
+    assert_eq!(busy.now.energy_j, 0.0, "nothing was asked");
+    let watts = busy.total_j.unwrap() / busy.elapsed_s;
+    let idle_w = seekless_disk::catalogue::get("wd800jb").unwrap().power.idle_w;
+    assert!((watts - idle_w).abs() < 0.01, "{watts}");
 }
