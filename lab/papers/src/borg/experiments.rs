@@ -86,7 +86,8 @@ const fn policy(who: Answerer) -> PolicyName {
     }
 }
 
-/// A setting with its throughput improvements: for requests alone, and with background work.
+/// A setting with its throughput improvements: in normal phases, and with moving and the last
+/// destaging.
 pub(super) type CurvePoint = (String, f64, f64);
 
 /// A curve of Figure 12: the varied setting, and the trace.
@@ -261,12 +262,12 @@ impl Curve<CurveJob> {
             let all = BorgPhase::sum(&run.phases[1..]);
             let later = run.reconfigurations.iter().skip(1);
             let moving: f64 = later.map(|r| r.reconfigurer_s).sum();
-            (all.busy_s, all.busy_s + all.background_s + moving)
+            (all.disk_s(), all.disk_s() + moving + run.drained.disk_s())
         };
         let point = |(name, vanilla, at): CurveJob| {
             let (vanilla, _) = busy(&runs[vanilla]);
-            let (requests, all) = busy(&runs[at]);
-            (name, vanilla / requests - 1.0, vanilla / all - 1.0)
+            let (normal, all) = busy(&runs[at]);
+            (name, vanilla / normal - 1.0, vanilla / all - 1.0)
         };
         let points = self.points.into_iter().map(point).collect();
         Curve { varied: self.varied, trace: self.trace, who: self.who, points }
