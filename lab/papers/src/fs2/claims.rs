@@ -85,7 +85,8 @@ fn improvements(answers: &mut Answers, who: Answerer, id: &str, load: &Load, sys
     for (what, gain) in ["access", "seek", "rotation", "energy"].into_iter().zip(parts) {
         answers.add(who, format!("{id}.{what}"), gain);
     }
-    answers.add(who, format!("{id}.busy"), run.busy_s() / run.span_s);
+    let [b, a] = [before, run].map(|run| run.busy_s() / run.span_s);
+    answers.add(who, format!("{id}.busy"), gain(b, a));
     answers.add(who, format!("{id}.user"), waits_less(load, system));
 }
 
