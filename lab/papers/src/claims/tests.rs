@@ -186,6 +186,16 @@ fn numbers_that_eefs_days_match_do_not_count() {
     }
 }
 
+#[test]
+fn numbers_that_hold_by_our_choice_do_not_count() {
+    for (paper, chosen) in [("fs2", &["tpcw.first"][..])] {
+        let file: ClaimFile = toml::from_str(claims_of(paper)).unwrap();
+        let fitted: Vec<_> =
+            file.claim.iter().filter(|c| c.fitted).map(|c| c.id.as_str()).collect();
+        assert_eq!(fitted, chosen, "{paper}");
+    }
+}
+
 /// The file of claims of the paper with this name.
 fn claims_of(paper: &str) -> &'static str {
     match paper {
