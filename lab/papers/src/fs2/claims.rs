@@ -1,5 +1,8 @@
 //! Our answers to the paper's claims (`claims/fs2.toml`).
 
+use seekless_disk::SeekCurve;
+
+use super::distances::range;
 use super::experiments::{Load, Results};
 use super::printed::PRINTED;
 use super::replay::Fs2Run;
@@ -55,7 +58,7 @@ pub(super) fn judged(results: &Results) -> Result<Judged, PaperError> {
             let [before, after] = ["ext2", system(who)].map(|s| load.last(s).joules);
             answers.add(who, format!("{id}.saved"), gain(before, after));
         }
-        rankings(&mut answers, who, &loads);
+        rankings(&mut answers, who, &loads, &results.seek);
         results.further.answer(&mut answers, who);
     }
     for load in loads.iter().filter(|l| PRINTED[l.printed].fs2_static.is_some()) {
@@ -91,7 +94,7 @@ fn improvements(answers: &mut Answers, who: Answerer, id: &str, load: &Load, sys
 }
 
 /// Orders among systems and among loads; the first run; verification.
-fn rankings(answers: &mut Answers, who: Answerer, loads: &[&Load]) {
+fn rankings(answers: &mut Answers, who: Answerer, loads: &[&Load], curve: &SeekCurve) {
     let dynamic = system(who);
     if let Some(load) = loads.iter().find(|l| PRINTED[l.printed].fs2_static.is_some()) {
         let part = |system, i: usize| access(&load.last(system))[i];
@@ -103,6 +106,8 @@ fn rankings(answers: &mut Answers, who: Answerer, loads: &[&Load]) {
         );
         let rotations = [("dynamic", part(dynamic, 2)), ("static", part(fixed, 2))];
         answers.add(who, "tpcw.order.rotation", rotations);
+        let [wide, narrow] = [fixed, dynamic].map(|system| range(load, system, curve));
+        answers.add(who, "tpcw.range", wide / narrow);
         let first = |system| user(&load.first(system), is_timed(load));
         answers.add(who, "tpcw.first", first(dynamic) / first(ext2) - 1.0);
         let twice = format!("{dynamic}, 2 replicas");
