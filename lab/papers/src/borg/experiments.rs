@@ -168,7 +168,8 @@ fn spaced() -> Vec<SimTime> {
     (1..=RECONFIGURATIONS).map(|k| SimTime(WEEK * k / (RECONFIGURATIONS + 1))).collect()
 }
 
-/// Times of reconfigurations: a base reconfiguration at six hours (6.5), then one every `hours`.
+/// Times of reconfigurations: a base reconfiguration at six hours (6.5), then one every `hours`: 20
+/// at 8 hours, 2 at 72. The paper has 18 and 1 (6.5.1).
 fn every(hours: u64) -> Vec<SimTime> {
     let base = 6 * HOUR;
     std::iter::successors(Some(base), |at| Some(at + hours * HOUR))
@@ -357,4 +358,14 @@ fn starts(seed: u64) -> Result<(Vec<Started>, f64), PaperError> {
         .collect();
     let disk = catalogue::device(O3.disk)?;
     Ok(start_ups(&disk, &programs, sectors(O3_SIZE), sectors(O3.area_gb), seed)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::every;
+
+    #[test]
+    fn plans_after_the_base_plan_are_as_many_as_is_said() {
+        assert_eq!([8, 72].map(|hours| every(hours).len() - 1), [20, 2]);
+    }
 }
