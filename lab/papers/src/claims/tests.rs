@@ -189,7 +189,7 @@ fn numbers_that_eefs_days_match_do_not_count() {
 #[test]
 fn numbers_that_hold_by_our_choice_do_not_count() {
     let oaimpress = ["start.oaimpress.time", "start.oaimpress.random", "start.oaimpress.seek"];
-    for (paper, chosen) in [("fs2", &["tpcw.first"][..]), ("borg", &oaimpress)] {
+    for (paper, chosen) in [("fs2", &["tpcw.first"][..]), ("borg", &oaimpress[..])] {
         let file: ClaimFile = toml::from_str(claims_of(paper)).unwrap();
         let fitted: Vec<_> =
             file.claim.iter().filter(|c| c.fitted).map(|c| c.id.as_str()).collect();
