@@ -23,8 +23,8 @@ fn speed(trace: &str) -> u64 {
         _ => 1,
     }
 }
-/// The paper's disks have write caches, and its file systems of 2007 send no flushes: a write is
-/// acknowledged from the drive's RAM. Our models of its WD drives have no write cache; our write
+/// Drives like the paper's have write caches, and file systems of 2007 send no flushes: a write is
+/// acknowledged from the drive's RAM. The paper says neither. Our models of its WD drives have no write cache; our write
 /// buffer gathers writes in RAM for a second.
 const GATHER: Duration = Duration::from_millis(1_000);
 /// Requests that wait for the disk are merged with their neighbours, and served in one sweep after

@@ -25,7 +25,7 @@ elevator above the disk merges neighbours and orders waiting requests (C-LOOK). 
 page cache). borg-paper writes by the paper's rule: copies in place, other pages to \
 a write buffer that is emptied in R. borg writes all pages to this buffer, and destages in idle time too: this is background, and counts in N. During R \
 there are no requests. The last row of each figure counts R too, and the destaging after the last phase. \
-The write buffer gathers writes in RAM for a second (the paper's disks have write caches); writes in place do not gather. \
+The write buffer gathers writes in RAM for a second; vanilla and writes in place do not. (Drives like the paper's have write caches for all systems.) \
 The five normal phases of a week are 1.4 days each; the paper says 1.75.";
 
 /// The results, ready to be shown.
