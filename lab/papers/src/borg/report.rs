@@ -146,7 +146,8 @@ impl<'a> Shown<'a> {
     }
 
     fn sensitivity(&self) -> Table {
-        let name = "improvement in disk busy time throughput (moving and the last destaging counted)";
+        let name =
+            "improvement in disk busy time throughput (moving and the last destaging counted)";
         let table = Table::of("Figure 12: sensitivity, on O1", &self.results.curves)
             .text("varied", |c| c.varied)
             .text("trace", |c| c.trace)
