@@ -2,7 +2,7 @@
 
 use seekless_report::{Axis, BarSeries, Bars, Basis, Better, Cell, Column, Figure, Table, Unit};
 
-use super::claims::{all_s, requests_s};
+use super::claims::{all_s, normal_s};
 use super::experiments::{Phases, cylinder};
 use super::printed::{self, DEVELOPER_SEEKS, SVN_SEEKS};
 use super::replay::{BorgPhase, BorgRun};
@@ -24,7 +24,7 @@ fn order(phases: &Phases) -> Vec<(String, usize, bool)> {
 /// Busy time of a phase in seconds; `None` for a system without this phase.
 fn of(run: &BorgRun, index: usize, normal: bool) -> Option<f64> {
     if normal {
-        run.phases.get(index).map(|p| p.busy_s)
+        run.phases.get(index).map(BorgPhase::disk_s)
     } else {
         run.reconfigurations.get(index).map(|r| r.reconfigurer_s)
     }
@@ -36,7 +36,7 @@ pub(super) fn phase_table(p: &Phases) -> Result<Table, PaperError> {
     for (name, _) in &p.systems[1..] {
         columns.push(Column::text(*name).right());
         columns.push(Column::text("change").right());
-        columns.push(Column::text("background").right());
+        columns.push(Column::text("of it background").right());
         columns.push(Column::text("paper").right());
     }
     let Some((_, vanilla)) = p.systems.first() else {
@@ -74,8 +74,8 @@ pub(super) fn phase_table(p: &Phases) -> Result<Table, PaperError> {
         }
         table = std::mem::take(&mut table).row(cells);
     };
-    sum("all N", "N", requests_s);
-    sum("with background", "all", all_s);
+    sum("all N", "N", normal_s);
+    sum("with moving", "all", all_s);
     Ok(table.note(seeks(p)? + "–: not in the paper's text."))
 }
 
@@ -113,7 +113,7 @@ pub(super) fn phase_figure(p: &Phases) -> Figure {
             .collect(),
     };
     let background = p.systems[1..].iter().map(|(name, run)| BarSeries {
-        name: format!("{name}, in idle time"),
+        name: format!("{name}, of it in idle time"),
         values: order
             .iter()
             .map(|(_, i, normal)| {

@@ -54,7 +54,7 @@ pub(super) struct BorgPhase {
     pub sectors: u64,
     /// Busy time of the disk for client requests.
     pub busy_s: f64,
-    /// Busy time of background work: destaging of the write buffer.
+    /// Busy time of background work: destaging of the write buffer. Not in `busy_s`.
     pub background_s: f64,
     /// I/Os of the disk for client requests.
     pub device_ios: u64,
@@ -107,6 +107,11 @@ impl BorgPhase {
             requests sectors busy_s background_s device_ios nonsequential seek_sectors copy_hits
             absorbed in_place unmapped_bytes unmapped_once_bytes destaged_bytes
         )
+    }
+
+    /// Busy time of the disk, whatever it does: the paper's "total disk busy time" (6).
+    pub(super) fn disk_s(&self) -> f64 {
+        self.busy_s + self.background_s
     }
 
     /// "# Seeks / # BlocksRead" (FAST'09, 6), blocks of 512 bytes.
@@ -191,6 +196,8 @@ pub(super) struct BorgRun {
     pub phases: Vec<BorgPhase>,
     /// The reconfigurations; none for vanilla.
     pub reconfigurations: Vec<Reconfiguration>,
+    /// Destaging of what the write buffer holds after the last phase. The paper's bars end before.
+    pub drained: BorgPhase,
 }
 
 /// A replay to run: a trace with one device of this capacity, and the system.
@@ -312,10 +319,6 @@ fn replay(job: &BorgJob<'_>) -> Result<BorgRun, StudyError> {
         if ends || record.is_none() || batch.len() == BATCH {
             serve(&mut simulation, &mut learning, &mut batch, job.system.speed)?;
         }
-        if record.is_none() {
-            // Destaging the rest of the write buffer counts for the system that filled it.
-            simulation.drain().map_err(failed)?;
-        }
         if ends || record.is_none() {
             let measured = simulation.lap().map_err(failed)?;
             let mut phase = BorgPhase::new(&measured, std::mem::take(&mut sectors), installing_s);
@@ -332,6 +335,9 @@ fn replay(job: &BorgJob<'_>) -> Result<BorgRun, StudyError> {
         sectors += record.request.extent.len.0;
         batch.push(record.request);
     }
+    // Destaging the rest of the write buffer counts for the system that filled it.
+    simulation.drain().map_err(failed)?;
+    run.drained = BorgPhase::new(&simulation.lap().map_err(failed)?, 0, 0.0);
     Ok(run)
 }
 

@@ -73,7 +73,8 @@ struct Claim {
     /// Whether ours was divided by the scale of the run.
     #[serde(default)]
     scaled: bool,
-    /// Whether the made-up load was fitted to this number. Such a claim is shown and not counted.
+    /// Whether the made-up load, or a parameter of ours, was fitted to this number, or guessed. Such
+    /// a claim is shown and not counted.
     #[serde(default)]
     fitted: bool,
     /// Why ours is another comparison than the paper's. Such a claim is shown and not counted.
@@ -257,7 +258,7 @@ impl Judged {
         Ok(Self { results, unanswered: file.unanswered })
     }
 
-    /// The claims that hold, of those that are answered and comparable, and that no load was fitted
+    /// The claims that hold, of those that are answered and comparable, and that nothing was fitted
     /// to.
     pub(crate) fn count(&self, who: Answerer) -> (usize, usize) {
         let counts = |c: &Claim| !c.fitted && c.incomparable.is_none();

@@ -197,6 +197,17 @@ fn nothing_unanswered_waits_for_a_judgement() {
     }
 }
 
+#[test]
+fn numbers_that_hold_by_our_choice_do_not_count() {
+    let oaimpress = ["start.oaimpress.time", "start.oaimpress.random", "start.oaimpress.seek"];
+    for (paper, chosen) in [("fs2", &["tpcw.first"][..]), ("borg", &oaimpress[..])] {
+        let file: ClaimFile = toml::from_str(claims_of(paper)).unwrap();
+        let fitted: Vec<_> =
+            file.claim.iter().filter(|c| c.fitted).map(|c| c.id.as_str()).collect();
+        assert_eq!(fitted, chosen, "{paper}");
+    }
+}
+
 /// The file of claims of the paper with this name.
 fn claims_of(paper: &str) -> &'static str {
     match paper {

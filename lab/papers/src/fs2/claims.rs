@@ -1,10 +1,13 @@
 //! Our answers to the paper's claims (`claims/fs2.toml`).
 
+use seekless_disk::SeekCurve;
+
+use super::distances::range;
 use super::experiments::{Load, Results};
 use super::printed::PRINTED;
 use super::replay::Fs2Run;
 use crate::PaperError;
-use crate::claims::{Answerer, Answers, BOTH, Beyond, Judged, Paper};
+use crate::claims::{Answerer, Answers, BOTH, Beyond, Judged, Paper, most};
 use crate::synth::Fs2Load;
 
 /// The system of each answer.
@@ -55,8 +58,7 @@ pub(super) fn judged(results: &Results) -> Result<Judged, PaperError> {
             let [before, after] = ["ext2", system(who)].map(|s| load.last(s).joules);
             answers.add(who, format!("{id}.saved"), gain(before, after));
         }
-        rankings(&mut answers, who, &loads);
-        results.further.answer(&mut answers, who);
+        rankings(&mut answers, who, &loads, &results.seek);
     }
     for load in loads.iter().filter(|l| PRINTED[l.printed].fs2_static.is_some()) {
         let id = format!("{}.static", names(PRINTED[load.printed].load).0);
@@ -85,12 +87,13 @@ fn improvements(answers: &mut Answers, who: Answerer, id: &str, load: &Load, sys
     for (what, gain) in ["access", "seek", "rotation", "energy"].into_iter().zip(parts) {
         answers.add(who, format!("{id}.{what}"), gain);
     }
-    answers.add(who, format!("{id}.busy"), run.busy_s() / run.span_s);
+    let [b, a] = [before, run].map(|run| run.busy_s() / run.span_s);
+    answers.add(who, format!("{id}.busy"), gain(b, a));
     answers.add(who, format!("{id}.user"), waits_less(load, system));
 }
 
-/// Orders among systems and among loads; the first run; verification.
-fn rankings(answers: &mut Answers, who: Answerer, loads: &[&Load]) {
+/// Orders among systems and among loads; the first run; the degree; verification.
+fn rankings(answers: &mut Answers, who: Answerer, loads: &[&Load], curve: &SeekCurve) {
     let dynamic = system(who);
     if let Some(load) = loads.iter().find(|l| PRINTED[l.printed].fs2_static.is_some()) {
         let part = |system, i: usize| access(&load.last(system))[i];
@@ -102,11 +105,15 @@ fn rankings(answers: &mut Answers, who: Answerer, loads: &[&Load]) {
         );
         let rotations = [("dynamic", part(dynamic, 2)), ("static", part(fixed, 2))];
         answers.add(who, "tpcw.order.rotation", rotations);
+        let [wide, narrow] = [fixed, dynamic].map(|system| range(load, system, curve));
+        answers.add(who, "tpcw.range", wide / narrow);
         let first = |system| user(&load.first(system), is_timed(load));
         answers.add(who, "tpcw.first", first(dynamic) / first(ext2) - 1.0);
-        let twice = format!("{dynamic}, 2 replicas");
-        answers.add(who, "degree", gain(part(dynamic, 0), part(&twice, 0)));
     }
+    let twice = format!("{dynamic}, 2 replicas");
+    let access_ms = |load: &Load, system: &str| access(&load.last(system))[0];
+    let second = loads.iter().map(|l| gain(access_ms(l, dynamic), access_ms(l, &twice)).abs());
+    answers.add(who, "degree", most(&second.collect::<Vec<_>>()));
     let of = |each: fn(&Load, &str) -> f64| -> Vec<(String, f64)> {
         let name = |l: &Load| names(PRINTED[l.printed].load).1.to_owned();
         loads.iter().map(|l| (name(l), each(l, dynamic))).collect()
@@ -118,6 +125,6 @@ fn rankings(answers: &mut Answers, who: Answerer, loads: &[&Load]) {
         proofs.filter(|p| p.0 == dynamic && p.1.replica_bytes > 0).map(|p| p.1).collect();
     proofs.sort_by_key(|p| p.replica_bytes);
     let at = |proof: Option<&super::replay::Fs2Proof>| proof.map_or(f64::NAN, |p| p.rest_s);
-    let (fewest, most) = (at(proofs.first()), at(proofs.last()));
-    answers.add(who, "verified", [("fewest", fewest), ("most", most)]);
+    let order = [("fewest", at(proofs.first())), ("most", at(proofs.last()))];
+    answers.add(who, "verified", order);
 }

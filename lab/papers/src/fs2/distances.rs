@@ -106,6 +106,15 @@ fn columns(l: &Load) -> Vec<(String, &'static str, &HeadPath)> {
         .collect()
 }
 
+/// Sectors between the 5th and the 95th hundredth of all accesses in the system's last run.
+pub(super) fn range(l: &Load, system: &str, curve: &SeekCurve) -> f64 {
+    let found = columns(l).into_iter().find(|c| c.0 == system);
+    found.map_or(f64::NAN, |(_, _, path)| {
+        let (from, to) = Distances::of(path, curve).span;
+        (to - from) as f64
+    })
+}
+
 /// The paper's mean T_s in milliseconds, if the paper prints it for this run.
 fn printed_seek(p: &PrintedLoad, called: &str) -> Option<f64> {
     let ext2 = p.ext2?[1];

@@ -13,7 +13,6 @@ use super::experiments::{Load, RUNS, pause, systems};
 use super::printed::PRINTED;
 use super::replay::{Fs2Job, Fs2Proof, Fs2Run, Fs2System, fs2};
 use crate::PaperError;
-use crate::claims::{Answerer, Answers, Paper};
 use crate::synth::{Fs2Load, Fs2World, Paced};
 
 /// Free shares of the disk. The made-up file system has 40%, about the mean of the paper's disks,
@@ -164,20 +163,6 @@ fn mib(bytes: u64) -> String {
 }
 
 impl FurtherResults {
-    /// Answers the claim about these experiments: the gain with the paper's clients, and with most.
-    pub(super) fn answer(&self, answers: &mut Answers, who: Answerer) {
-        let less = |clients: u32| {
-            let found = self.crowds.iter().find(|c| c.clients == clients);
-            found.map_or(f64::NAN, |c| {
-                let run = if who == Paper { c.fs2 } else { c.whole };
-                gain(c.ext2.response_ms, run.response_ms)
-            })
-        };
-        let most = CLIENTS[CLIENTS.len() - 1];
-        let named = [PAPERS, most].map(|n| (n.to_string(), less(n)));
-        answers.add(who, "clients", named);
-    }
-
     pub(super) fn tables(&self, loads: &[Load]) -> [Table; 3] {
         [self.by_free(), crashes(loads), self.by_clients()]
     }

@@ -262,7 +262,8 @@ impl Engine {
 
     fn take_up_plan(&mut self) -> RowResult {
         if let Some(plan) = self.background.asked.take() {
-            // BORG, 4.4: first all dirty pages of the write buffer go out.
+            // First all dirty pages of the write buffer go out. In BORG (4.4) only those go that
+            // the plan drops.
             self.background.outgoing = self.may_open() && self.is_dirty();
             self.adopt(&plan);
             if self.background.outgoing {

@@ -1,5 +1,5 @@
 //! The cost of replication for clients, measured, and its budget (FS2, SOSP'05, 4.3.3: the first
-//! run, which learns, is hardly slower). A client's request that arrives during a background I/O
+//! run, which learns, is 1.7% slower). A client's request that arrives during a background I/O
 //! waits for its end, then for the way of the head, and delays the requests behind it. All this
 //! delay is *owed*. Clients' own waiting earns a small share of itself, and time without waiting
 //! clients earns a smaller one.

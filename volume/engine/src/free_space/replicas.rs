@@ -112,7 +112,8 @@ pub(crate) struct Replicas {
     pub(super) by_place: BTreeMap<u64, u32>,
     pub(super) bound_pages: u64,
     pub(crate) asked: VecDeque<Batch>,
-    /// Where the last I/O at home ended: the driver's best guess of the head's position (2.3).
+    /// Where the last I/O that was sent home ends: a guess of the head's position. The paper's
+    /// driver has the last I/O that the drive served (2.3).
     pub(crate) head: Lba,
     uses: u64,
     /// Reads that replicas answered.

@@ -83,7 +83,7 @@ fn dirty_pages_go_home_when_a_new_plan_comes() {
     wait(&mut world);
     assert_eq!((world.engine.dirty(), world.engine.stats().destaged_bytes), (Sectors(32), 0));
     world.handle_settled(Input::Install(plan_of(&[(25, 2, 0), (30, 1, 0)])));
-    // Page 25 stays where it is: only what leaves goes out, and the write buffer.
+    // Page 25 stays in the plan, and goes home with its segment. In the paper it would not (4.4).
     assert_eq!(world.engine.stats().destaged_bytes, 4 * 4096, "25 shares the segment of 30");
     assert_eq!(world.engine.dirty(), Sectors(0));
     world.issue(Op::Read, home(5, 1));
