@@ -237,6 +237,10 @@ pub struct Stats {
     pub hits: u64,
     /// Groups read.
     pub groups_read: u64,
+    /// Bytes of these.
+    pub bytes_read: u64,
+    /// Groups written.
+    pub groups_written: u64,
     /// Checkpoints written.
     pub checkpoints: u64,
     /// Groups that were split, because no run of free clusters was long enough.

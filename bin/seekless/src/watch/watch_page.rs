@@ -53,7 +53,7 @@ impl Shown for Daemon {
     }
 
     fn metrics(&self, text: &mut MetricText) -> Result<(), String> {
-        metrics(&self.report()?, text);
+        metrics(&*self.report()?, text);
         Ok(())
     }
 }

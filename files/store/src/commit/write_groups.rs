@@ -105,7 +105,7 @@ impl GroupStore {
     }
 
     /// Writes a group to one contiguous run of clusters.
-    fn write_run(&self, group: u32, cluster: u32, clusters: u32, commit: &mut Commit) {
+    fn write_run(&mut self, group: u32, cluster: u32, clusters: u32, commit: &mut Commit) {
         let (mut image, mut slots) = (Vec::new(), Vec::new());
         for (number, data) in self.cache.peek(group).into_iter().flat_map(|c| c.files.iter()) {
             let (offset, bytes) = (image.len() as u32, data.len() as u32);
@@ -124,6 +124,7 @@ impl GroupStore {
         commit.changes.push(Change::Group(record, slots.into()));
         let extent = self.geometry.group_extent(cluster, bytes);
         image.resize(extent.bytes().0 as usize, 0);
+        self.stats.groups_written += 1;
         commit.images.push((extent, image));
     }
 

@@ -194,6 +194,7 @@ impl GroupStore {
         };
         let extent = self.geometry.group_extent(entry.cluster, entry.bytes);
         self.stats.groups_read += 1;
+        self.stats.bytes_read += extent.bytes().0;
         self.submit(Flight::Load(group), Op::Read, extent, Vec::new(), IoPurpose::Group);
     }
 

@@ -144,7 +144,7 @@ fn a_key_that_any_user_may_read_is_reported() {
         return;
     }
     let dir = Dir::new("key");
-    certificates(&dir);
+    certificates(dir.0.path());
     for (mode, open) in [(0o644, true), (0o640, false), (0o600, false)] {
         let key = dir.path("server-key.pem");
         std::fs::set_permissions(&key, PermissionsExt::from_mode(mode)).unwrap();
