@@ -166,9 +166,10 @@ fn the_days_left_out_come_to_what_the_range_says() {
     let place = Place::new();
     let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../sample/desktop.trace.zst").to_owned();
     let mut traces = vec![(sample, "wd800jb")];
-    if let Some(dir) =
-        shared("the_days_left_out_come_to_what_the_range_says (real traces)", "traces")
-    {
+    let name = "the_days_left_out_come_to_what_the_range_says (real traces)";
+    if std::env::var_os("SEEKLESS_LONG").is_none() {
+        println!("SKIPPED {name}: long; SEEKLESS_LONG=1 runs it");
+    } else if let Some(dir) = shared(name, "traces") {
         for name in ["P3.lis.zst", "ajw.1week.srt.xz"] {
             traces.push((dir.join(name).to_str().unwrap().to_owned(), "wd800jb"));
         }
