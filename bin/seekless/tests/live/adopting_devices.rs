@@ -173,6 +173,13 @@ impl OnDevice {
         self.write(&area, 0);
     }
 
+    /// As [`Self::goes`], but the power cut came before the last write that makes it blank.
+    fn half_blank(&self) {
+        self.goes();
+        self.zero(4096, MIB - 4096);
+        self.zero(15 * MIB, MIB);
+    }
+
     fn write(&self, bytes: &[u8], from: u64) {
         let device = File::options().write(true).open(self.device.device()).unwrap();
         device.write_all_at(bytes, from).unwrap();
@@ -191,13 +198,12 @@ impl OnDevice {
     }
 }
 
-/// A power cut came when all but the first page and the last MiB of the device was blank.
+/// A power cut came when both ends of the device were blank, but for the first page.
 #[test]
 fn a_release_that_ended_while_the_area_was_blanked_is_repeated() {
     need!("an area on a device", missing());
     let adopted = OnDevice::new("half_blank");
-    adopted.goes();
-    adopted.zero(4096, MIB - 4096);
+    adopted.half_blank();
     assert_eq!(adopted.release(), "");
     let OnDevice { system, link, device, .. } = adopted;
     drop(link);
@@ -264,9 +270,11 @@ fn a_repeated_release_ends_although_the_device_of_its_area_fails_or_is_in_use() 
     need!("an area on a device", missing.or_else(|| host::loop_mounts("ext4")));
     let adopted = OnDevice::new("refuses");
     let device = adopted.device.device();
-    adopted.goes();
+    adopted.half_blank();
     run(["blockdev", "--setro", device]);
     let said = adopted.release();
+    // The loop device would keep this for the next test.
+    run(["blockdev", "--setrw", device]);
     assert!(said.contains("stays as it is") && !said.contains("may not be"), "{said}");
     drop(adopted);
 
