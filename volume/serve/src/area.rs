@@ -50,6 +50,8 @@ const ALIGN: u64 = HEAD.0;
 const MAGIC: &[u8] = b"SEEKLESS";
 /// In place of the checksum of zeroes.
 const BLANK: &str = "blank";
+/// In place of the checksum of what cannot be read.
+const UNREAD: &str = "unread";
 /// Why a server refuses an area that may hold the only copy of some data.
 pub(crate) const NO_ROOM: &str = "has no space for a guard, which keeps the bare disk from being mounted while the area holds newest data: run `seekless volume drain`, then `seekless volume resize`, which makes this space, then `seekless volume mode writeback`";
 
@@ -277,8 +279,8 @@ fn ends(end: u64) -> [(u64, u64); 2] {
 }
 
 /// Words for the area that an opened file or device begins with: its id, and for each of its [`ends`]
-/// a checksum or [`BLANK`]. The id alone is no proof: others may leave the first page as it is, such as
-/// RAID, whose marks are in the second page or near the end.
+/// a checksum, [`BLANK`] or [`UNREAD`]. The id alone is no proof: others may leave the first page as it
+/// is, such as RAID, whose marks are in the second page or near the end.
 pub(crate) fn known_by(opened: &Opened, path: &Path) -> Result<Option<Vec<String>>, ServeError> {
     let mut disk = whole(opened)?;
     let first = first_page(&mut disk, path)?;
@@ -288,14 +290,13 @@ pub(crate) fn known_by(opened: &Opened, path: &Path) -> Result<Option<Vec<String
     let mut words = vec![superblock.uuid.to_string()];
     for (from, to) in ends(disk.capacity().0) {
         let mut bytes = vec![0; ((to - from) * SECTOR_BYTES) as usize];
-        if from < to {
-            disk.read(Extent::new(from, to - from), &mut bytes)
-                .map_err(|e| failed(path)(e.into()))?;
-        }
-        words.push(if bytes.iter().all(|b| *b == 0) {
-            BLANK.to_owned()
-        } else {
-            format!("{:016x}", XxHash3_64::oneshot(&bytes))
+        let all = Extent::new(from, to - from);
+        let read = if from < to { disk.read(all, &mut bytes) } else { Ok(()) };
+        words.push(match read {
+            // With an error in its place, a damaged sector would keep every release from its end.
+            Err(_) => UNREAD.to_owned(),
+            Ok(()) if bytes.iter().all(|b| *b == 0) => BLANK.to_owned(),
+            Ok(()) => format!("{:016x}", XxHash3_64::oneshot(&bytes)),
         });
     }
     Ok(Some(words))
@@ -547,3 +548,6 @@ impl Drop for MadeFile {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
