@@ -415,7 +415,9 @@ impl Builder {
 
     fn bind(&mut self) -> Result<Vec<Listener>, ServeError> {
         self.access.tls = self.tls.as_ref().map(Tls::load).transpose()?;
+        // A pipe has no rights to look at, and would wait for a second writer.
         if let Some(TlsFiles { key, .. }) = &self.tls
+            && key.is_file()
             && let Ok(file) = File::open(key)
         {
             self.notes.extend(private::open_to_all(key, file));

@@ -6,8 +6,10 @@ use std::net::{TcpStream, UdpSocket};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Output};
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
+use rustix::fs::{CWD, Mode};
 use seekless_block::Bytes;
 use seekless_serve::client::Client;
 use seekless_serve::{Address, Backing, Builder, ServeError, ServerHandle, TlsFiles};
@@ -152,6 +154,29 @@ fn a_key_that_any_user_may_read_is_reported() {
         let said = server.notes().iter().any(|note| note.contains("key.pem: any user may open it"));
         assert_eq!(said, open, "{mode:o}: {:?}", server.notes());
     }
+}
+
+/// Nobody writes to the pipe a second time.
+#[test]
+fn a_key_may_come_through_a_pipe() {
+    if let Some(missing) = missing(&["openssl"]) {
+        eprintln!("SKIPPED a_key_may_come_through_a_pipe: {missing}");
+        return;
+    }
+    let dir = Dir::new("pipe");
+    certificates(dir.0.path());
+    let (cert, key) = (dir.path("server-cert.pem"), dir.path("key.fifo"));
+    rustix::fs::mkfifoat(CWD, &key, Mode::RUSR | Mode::WUSR).unwrap();
+    let (pem, pipe) = (std::fs::read(dir.path("server-key.pem")).unwrap(), key.clone());
+    std::thread::spawn(move || std::fs::write(pipe, pem).unwrap());
+    let (sender, started) = channel();
+    std::thread::spawn(move || {
+        let server = memory().tls(TlsFiles { cert, key, ca: None }).spawn();
+        sender.send(server.map(|server| server.notes().to_vec()).map_err(|e| e.to_string()))
+    });
+    let notes = started.recv_timeout(Duration::from_secs(20)).unwrap();
+    let says_key = |notes: &Vec<String>| notes.iter().any(|note| note.contains("key"));
+    assert!(notes.as_ref().is_ok_and(|notes| !says_key(notes)), "{notes:?}");
 }
 
 #[test]
