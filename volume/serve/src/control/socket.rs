@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
+use rustix::process::Uid;
 use seekless_host::{HostError, cannot_at};
 
 use crate::listen::{QUEUE_MOST, connect_unix};
@@ -19,10 +20,7 @@ pub(super) fn socket_of(backing: &Path) -> Result<PathBuf, ServeError> {
     } else {
         let asked = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
         let login = PathBuf::from(format!("/run/user/{}", uid.as_raw()));
-        match asked.or_else(|| own(login)) {
-            Some(dir) => dir.join("seekless"),
-            None => std::env::temp_dir().join(format!("seekless-{}", uid.as_raw())),
-        }
+        asked.or_else(|| own(login)).map_or_else(|| temporary(uid), |dir| dir.join("seekless"))
     };
     let path = match NbdUri::in_path(backing) {
         Some(uri) => PathBuf::from(uri?.to_string()),
@@ -37,8 +35,14 @@ pub(super) fn socket_of(backing: &Path) -> Result<PathBuf, ServeError> {
     Ok(dir.join(format!("{name}-{:016x}.sock", fnv1a(path.as_os_str().as_encoded_bytes()))))
 }
 
-/// The directory of a logged-in user, without the variable that names it. In the one for temporary
-/// files, another user can take the name first.
+/// The directory of control sockets of a user who is not logged in. Another user can take its name
+/// first.
+fn temporary(uid: Uid) -> PathBuf {
+    std::env::temp_dir().join(format!("seekless-{}", uid.as_raw()))
+}
+
+/// The directory of a logged-in user, without the variable that names it. It comes before
+/// [`temporary`].
 fn own(dir: PathBuf) -> Option<PathBuf> {
     ensure_own(&dir).is_ok().then_some(dir)
 }
@@ -75,7 +79,20 @@ fn ensure_own(dir: &Path) -> Result<(), ServeError> {
 /// The address of the server of a backing, if one answers.
 pub(super) fn server_of(backing: &Path) -> Result<Option<Address>, ServeError> {
     let socket = socket_of(backing)?;
-    Ok(answers(&socket)?.then_some(Address::Unix(socket)))
+    let uid = rustix::process::getuid();
+    // A server that was started before its user logged in.
+    let earlier = socket.file_name().map(|name| temporary(uid).join(name));
+    answering(socket, earlier.filter(|_| !uid.is_root()))
+}
+
+/// The first of both sockets at which a server answers. A directory that others have made for the
+/// second one holds no server of this user.
+fn answering(socket: PathBuf, earlier: Option<PathBuf>) -> Result<Option<Address>, ServeError> {
+    if answers(&socket)? {
+        return Ok(Some(Address::Unix(socket)));
+    }
+    let earlier = earlier.filter(|earlier| answers(earlier).unwrap_or(false));
+    Ok(earlier.map(Address::Unix))
 }
 
 /// True if a server listens at this socket, also one whose queue is full. Any user can listen in a
@@ -131,6 +148,32 @@ mod tests {
         assert!(ask(socket).is_err());
         assert!(start.elapsed() < QUEUE_MOST, "waited for the queue of another user");
         std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    /// One was started by cron, and the other one after its user had logged in.
+    #[test]
+    fn a_server_from_before_the_login_is_found_too() {
+        let name = format!("seekless-{}-earlier", std::process::id());
+        let dirs = ["login", "temporary"].map(|d| std::env::temp_dir().join(format!("{name}-{d}")));
+        let [new, earlier] = dirs.clone().map(|dir| dir.join("s"));
+        let found = || answering(new.clone(), Some(earlier.clone()));
+        let at = |socket: &Path| Some(Address::Unix(socket.to_owned()));
+        dirs.iter().for_each(|dir| make_directory(&dir.join("s")).unwrap());
+        assert_eq!(found().unwrap(), None);
+        let _one = UnixListener::bind(&earlier).unwrap();
+        assert_eq!(found().unwrap(), at(&earlier));
+        assert_eq!(answering(new.clone(), None).unwrap(), None);
+        // Any user can make this directory.
+        set_permissions(&dirs[1], Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(found().unwrap(), None);
+        set_permissions(&dirs[1], Permissions::from_mode(0o700)).unwrap();
+        let _other = UnixListener::bind(&new).unwrap();
+        assert_eq!(found().unwrap(), at(&new));
+        set_permissions(&dirs[0], Permissions::from_mode(0o755)).unwrap();
+        assert!(found().is_err());
+        for dir in dirs {
+            std::fs::remove_dir_all(dir).unwrap();
+        }
     }
 
     #[test]
