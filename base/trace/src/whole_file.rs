@@ -6,10 +6,13 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
-use tempfile::NamedTempFile;
+use tempfile::{NamedTempFile, PersistError};
 
 /// Longest chain of links, as of the kernel.
 const LINKS_MOST: usize = 40;
+/// Characters of a file's name that are in the name of its temporary file: 200 bytes at most. File
+/// systems take 255.
+const NAME_MOST: usize = 50;
 /// A folder in which everybody may write, and remove only their own files: sticky, like /tmp.
 const SHARED: u32 = 0o1002;
 
@@ -17,20 +20,31 @@ const SHARED: u32 = 0o1002;
 /// name. If the file is dropped before that, it is removed.
 pub fn part(path: &Path, mode: Permissions) -> io::Result<NamedTempFile> {
     let path = &behind(path)?;
-    let mut prefix = std::ffi::OsString::from(".");
-    prefix.push(path.file_name().ok_or(io::ErrorKind::InvalidFilename)?);
-    prefix.push(".");
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?.to_string_lossy();
+    let name: String = name.chars().take(NAME_MOST).collect();
+    let prefix = format!(".{name}.");
     let mut builder = tempfile::Builder::new();
     builder.prefix(&prefix).suffix(".part").permissions(mode).tempfile_in(folder(path))
 }
 
-/// Makes the bytes of a file durable, then gives the file its name, and returns its path.
+/// Makes the bytes of a file durable, then gives the file its name, and returns its path. If it cannot
+/// have this name, it stays, and the error names it: it may be a recording of days.
 pub fn finish(part: NamedTempFile, path: &Path) -> io::Result<PathBuf> {
     part.as_file().sync_all()?;
     // A link that another user has made meanwhile is replaced itself.
     let path = behind(path).unwrap_or_else(|_| path.to_owned());
-    part.persist(&path).map_err(|e| e.error)?;
+    part.persist(&path).map_err(kept)?;
     Ok(path)
+}
+
+/// Keeps a complete file that could not get its name.
+fn kept(PersistError { error, file }: PersistError) -> io::Error {
+    match file.keep() {
+        Ok((_, at)) => {
+            io::Error::new(error.kind(), format!("{error}; its bytes are in {}", at.display()))
+        }
+        Err(_) => error,
+    }
 }
 
 /// The file behind a link, which may not exist yet. Like the kernel, refuses a link that another
@@ -108,6 +122,29 @@ mod tests {
         fs::write(at("mine"), "old").unwrap();
         write(&at("theirs")).unwrap();
         assert!(read("mine") == "new" && at("theirs").is_symlink());
+    }
+
+    #[test]
+    fn a_name_may_be_as_long_as_the_file_system_takes() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["x".repeat(255), "\u{1f4be}".repeat(63)] {
+            write(&dir.path().join(name)).unwrap();
+        }
+        assert_eq!(dir.path().read_dir().unwrap().count(), 2);
+    }
+
+    #[test]
+    fn bytes_that_cannot_have_their_name_are_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("trace");
+        let mut file = part(&path, Permissions::from_mode(0o600)).unwrap();
+        file.write_all(b"new").unwrap();
+        let at = file.path().to_owned();
+        // Something that a file cannot replace has come meanwhile.
+        fs::create_dir(&path).unwrap();
+        let error = finish(file, &path).unwrap_err().to_string();
+        assert!(error.contains(&format!("are in {}", at.display())), "{error}");
+        assert_eq!(fs::read(at).unwrap(), b"new");
     }
 
     #[test]

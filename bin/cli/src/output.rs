@@ -82,16 +82,14 @@ pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
         return print(text);
     }
     ensure_no_disk(path).map_err(anyhow::Error::msg)?;
-    let written = match path.metadata() {
-        // A pipe or a terminal is written, never replaced by a file.
-        Ok(before) if !before.is_file() => fs::write(path, text),
-        _ => replace(path, text.as_bytes()),
-    };
-    written.with_context(|| format!("cannot write {}", path.display()))
+    replace(path, text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Gives a file these bytes, all or none.
+/// Gives a file these bytes, all or none. A pipe or a terminal is written, never replaced by a file.
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    if path.metadata().is_ok_and(|before| !before.is_file()) {
+        return fs::write(path, bytes);
+    }
     let mut file = part(path, Permissions::from_mode(0o666))?;
     if let Ok(before) = path.metadata() {
         let _ = fchown(file.as_file(), Some(before.uid()), Some(before.gid()));
@@ -206,7 +204,11 @@ pub fn is_stdout(path: Option<&Path>) -> bool {
 
 /// Writes every figure of a report into a folder; a note names pictures that could not be drawn.
 pub fn figures(dir: &Path, report: &Report) -> anyhow::Result<()> {
-    if let Some(why) = report.export(dir, replace)? {
+    let save = |path: &Path, bytes: &[u8]| {
+        ensure_no_disk(path).map_err(io::Error::other)?;
+        replace(path, bytes)
+    };
+    if let Some(why) = report.export(dir, save)? {
         say(&format!("note: {}: no PNG files: {why}; SVG and CSV are complete", dir.display()));
     }
     Ok(())
@@ -273,6 +275,7 @@ pub fn status_line() -> ProgressBar {
 mod tests {
     use std::io::Read as _;
 
+    use rustix::fs::{CWD, Mode};
     use seekless_report::{Axis, Basis, Figure, Section, StackedBars, Unit, Values};
 
     use super::*;
@@ -308,20 +311,37 @@ mod tests {
         assert_eq!(dir.path().read_dir().unwrap().count(), 7);
     }
 
-    #[test]
-    fn a_figure_is_replaced_whole() {
+    /// Its figure is in the files `01-title`.
+    fn with_figure() -> Report {
         let bars = StackedBars {
             axis: Axis::new("Busy", Unit::Seconds),
             parts: vec!["seek".into()],
             bars: vec![Values::new("vanilla", [1.0])],
         };
         let figure = Figure::new("Title", Basis::Synthetic, bars);
-        let report = Report::new("A", "B").section(Section::new("C").figure(figure));
+        Report::new("A", "B").section(Section::new("C").figure(figure))
+    }
+
+    #[test]
+    fn a_pipe_in_place_of_a_figure_is_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let svg = dir.path().join("01-title.svg");
+        rustix::fs::mkfifoat(CWD, &svg, Mode::RUSR | Mode::WUSR).unwrap();
+        let pipe = svg.clone();
+        let reader = std::thread::spawn(move || fs::read_to_string(pipe).unwrap());
+        figures(dir.path(), &with_figure()).unwrap();
+        // Before the reader: it would wait for ever.
+        assert!(svg.metadata().unwrap().file_type().is_fifo(), "replaced by a file");
+        assert!(reader.join().unwrap().contains("<svg"));
+    }
+
+    #[test]
+    fn a_figure_is_replaced_whole() {
         let dir = tempfile::tempdir().unwrap();
         let svg = dir.path().join("01-title.svg");
         fs::write(&svg, "old").unwrap();
         let mut before = fs::File::open(&svg).unwrap();
-        figures(dir.path(), &report).unwrap();
+        figures(dir.path(), &with_figure()).unwrap();
         let mut old = String::new();
         before.read_to_string(&mut old).unwrap();
         assert_eq!(old, "old", "written in place: a kill would leave a part of it");
