@@ -90,7 +90,7 @@ fn a_member_of_lvm_or_raid_is_refused() {
         let args = ["adopt", disk, "--name", &system.name, "--area", "area", "--dry-run"];
         system.command(&args)
     };
-    let words = [device.device(), "an LVM physical volume", "takes when it starts"];
+    let words = [device.device(), "an LVM physical volume", "takes when it starts. Adopt"];
     host::refused(&mut adopt(device.device()), &words);
     same(&before, &system.all(), "refused");
     // Nothing looks for members in an image.

@@ -42,7 +42,7 @@ pub(super) fn check_unclaimed(
     let member = if opened.dir.is_none() { area::member(opened, backing)? } else { None };
     member.map_or(Ok(()), |what| {
         let why = format!(
-            "{what}, which the system takes when it starts; adopt the logical volume or the array above it, or remove a mark that is left over (`pvremove`, `mdadm --zero-superblock`)"
+            "{what}, which the system takes when it starts. Adopt the logical volume or the array above it, or remove a leftover mark (`pvremove`, `mdadm --zero-superblock`)"
         );
         Err(refused(&options.backing, why))
     })

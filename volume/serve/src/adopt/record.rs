@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, symlink};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
 use seekless_host::{HostError, Opened};
@@ -365,6 +365,10 @@ fn write_new(path: &Path, text: &str, mode: u32) -> Result<(), AdoptError> {
         let mut options = File::options();
         options.write(true).create(true).truncate(true).mode(mode);
         let mut new = options.open(&part)?;
+        if mode == PRIVATE {
+            // One that a power cut has left keeps its mode otherwise.
+            new.set_permissions(fs::Permissions::from_mode(mode))?;
+        }
         new.write_all(text.as_bytes())?;
         new.sync_all()?;
         // Unlike a rename, this replaces nothing.
@@ -415,6 +419,10 @@ mod tests {
         for path in &paths {
             fs::create_dir_all(below(&root, path).parent().unwrap()).unwrap();
         }
+        // As an earlier program left it at a power cut.
+        let part = part_of(&below(&root, &paths[0]));
+        fs::write(&part, "").unwrap();
+        fs::set_permissions(&part, fs::Permissions::from_mode(0o644)).unwrap();
         Record::default().write(&root, &texts).unwrap();
         fs::write(root.join("usual"), "").unwrap();
         let mode = |path: PathBuf| path.metadata().unwrap().mode() & 0o777;
