@@ -39,14 +39,14 @@ debian() {
     gzip -9n <packaging/debian/changelog >"$stage/changelog.gz"
     for shell in bash zsh fish; do "$built/seekless" completions "$shell" >"$stage/$shell"; done
     for unit in packaging/systemd/*.service; do
-        sed 's:/usr/local/bin/:/usr/bin/:' "$unit" >"$stage/units/${unit##*/}"
+        sed 's:/usr/local/:/usr/:g' "$unit" >"$stage/units/${unit##*/}"
     done
 
     cargo deb -p seekless --no-build --profile "$profile" --output "$out/" >/dev/null
     deb=$(ls -t "$out"/seekless_*.deb | head -n 1)
 
     files=$(dpkg-deb -c "$deb" | awk '{ print substr($6, 2) }')
-    for file in /usr/bin/seekless /usr/share/man/man1/seekless.1.gz /usr/share/man/man1/seekless-adopt.1.gz \
+    for file in /usr/bin/seekless /usr/libexec/seekless/ublk-mounts /usr/share/man/man1/seekless.1.gz /usr/share/man/man1/seekless-adopt.1.gz \
         /usr/share/bash-completion/completions/seekless /usr/share/zsh/vendor-completions/_seekless \
         /usr/share/fish/vendor_completions.d/seekless.fish /usr/lib/systemd/system/seekless@.service \
         /usr/lib/systemd/system/seekless-file@.service /usr/lib/systemd/system/seekless-loop@.service \

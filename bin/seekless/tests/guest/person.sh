@@ -88,12 +88,12 @@ step_stands() {
 
 # A stop of the server first stops the mounts, also at directories that a client has named.
 step_stops_in_order() {
-    for name in "it's" 'a b'; do
+    for name in "it's" 'a b' 'Ä'; do
         mkdir "/mnt/$name" && mount /dev/ublkb0 "/mnt/$name" || return 1
         until systemctl is-active --quiet "/mnt/$name"; do sleep 0.2; done
     done
     try "systemctl stop $unit" || return 1
-    rmdir "/mnt/it's" '/mnt/a b' || return 1
+    rmdir "/mnt/it's" '/mnt/a b' '/mnt/Ä' || return 1
     ! findmnt /srv/data && [ ! -e /dev/ublkb0 ] && [ "$(systemctl show -P Result $unit)" = success ] || return 1
     try 'systemctl start srv-data.mount' && systemctl is-active --quiet $unit && files | diff sums -
 }
@@ -167,9 +167,9 @@ step_released() {
 case $start in
 1)
     echo 'guest: first start'
-    # Two minutes pass otherwise, before a stop gives up.
+    # Two minutes pass otherwise, before a stop gives up. An administrator may choose this locale.
     mkdir -p /srv/data /etc/systemd/system/seekless-ublk@.service.d
-    printf '[Service]\nTimeoutStopSec=30s\n' >/etc/systemd/system/seekless-ublk@.service.d/short.conf
+    printf '[Service]\nTimeoutStopSec=30s\nEnvironment=LANG=C\n' >/etc/systemd/system/seekless-ublk@.service.d/short.conf
     step installed
     system >before
     for name in to_the_byte adopted outlives_kills waits_for_a_reader; do step $name; done

@@ -8,12 +8,14 @@ use std::process::Command;
 use crate::host::{attempt, programs};
 use crate::need;
 
+/// The script of the unit of a ublk device.
+const SCRIPT: &str = "/usr/local/libexec/seekless/ublk-mounts";
 /// Stands in place of systemctl and findmnt: writes its words to a file, and says what another holds.
 const STAND_IN: &str = "#!/bin/sh
 echo \"$*\" >>\"$HERE/called\"
 printf '%s\\n' \"$@\" >>\"$HERE/words\"
 case $0:$1:$3:$5 in
-*/findmnt:*) cat \"$HERE/mounted\" ;;
+*/findmnt:*) echo \"$LC_ALL\" >>\"$HERE/locale\"; cat \"$HERE/mounted\" ;;
 *:list-jobs:*) grep -F -e \"$3\" \"$HERE/jobs\" ;;
 *:show:RequiredBy:*) cat \"$HERE/above\" ;;
 *:show:Job:*) while read -r job unit rest; do [ \"$unit\" != \"$5\" ] || echo \"$job\"; done <\"$HERE/jobs\" ;;
@@ -44,26 +46,20 @@ impl Ublk {
         Self(dir)
     }
 
-    /// Runs the shell commands of this key.
+    /// Runs the script as the unit does for this key.
     fn run(&self, key: &str) {
-        let template = "../../packaging/systemd/seekless-ublk@.service";
-        let text =
-            fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(template)).unwrap();
+        let packaging = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/systemd");
+        let unit = fs::read_to_string(packaging.join("seekless-ublk@.service")).unwrap();
+        let start = format!("{key}=-{SCRIPT} ");
+        let words = unit.lines().find_map(|l| l.strip_prefix(&start)).unwrap();
         let here = self.0.path().to_str().unwrap();
-        let text = text.replace("/run/seekless/%i", here);
-        let text = text.replace("%n", "seekless-ublk@restart.service").replace("${UBLK}", "3");
         // As systemd does.
-        let text = text.replace("$$", "$").replace(r"\\", r"\");
-        let start = format!("{key}=-/bin/sh -c '");
-        let commands: Vec<&str> =
-            text.lines().filter_map(|l| l.strip_prefix(&start)?.strip_suffix('\'')).collect();
-        assert!(!commands.is_empty(), "{key}");
+        let words = words.replace("/run/seekless/%i", here).replace("${UBLK}", "3");
+        let words = words.replace("%n", "seekless-ublk@restart.service");
         let path = format!("{here}:{}", std::env::var("PATH").unwrap());
-        for command in commands {
-            let mut shell = Command::new("sh");
-            shell.args(["-c", command]).env("PATH", &path).env("HERE", here);
-            assert!(shell.status().unwrap().success(), "{command}");
-        }
+        let mut script = Command::new(packaging.join("ublk-mounts"));
+        script.args(words.split(' ')).env("PATH", &path).env("HERE", here).env("LC_ALL", "C");
+        assert!(script.status().unwrap().success(), "{key}: {words}");
     }
 
     /// The calls with this first word, of a stop with this job, and of the next start.
@@ -113,13 +109,16 @@ fn a_restart_of_a_ublk_unit_mounts_again_and_a_stop_does_not() {
 #[test]
 fn a_ublk_unit_stops_and_starts_mounts_with_any_name() {
     let ublk = Ublk::new();
-    let names = ["it's", "a  b", "\"", "c\\d", "*", "-q", "e"];
+    let names = ["it's", "a  b", "\"", "c\\d", "*", "-q", "\u{c4}"];
     let mounted = names.map(|name| format!("/media/{name}\n")).concat();
     ublk.calls("restart", &mounted, "");
     let words = fs::read_to_string(ublk.0.path().join("words")).unwrap();
     for call in ["stop\n", "RequiredBy\n--value\n", "start\n--no-block\n"] {
         assert!(words.contains(&format!("{call}{mounted}")), "{call}: {words}");
     }
+    // In the locale of the stop, findmnt writes the last name as `\xc3\x84`.
+    let locale = fs::read_to_string(ublk.0.path().join("locale")).unwrap();
+    assert_eq!(locale, "C.UTF-8\n".repeat(2));
 }
 
 /// Without a priority of its own, the kernel takes that of the niceness for reads too.
@@ -147,6 +146,7 @@ fn systemd_finds_no_fault_with_the_units() {
             let text = fs::read_to_string(&path).unwrap();
             let text = text.replace("/usr/local/bin/seekless", "/bin/true");
             let text = text.replace("/usr/sbin/nbd-client", "/bin/true");
+            let text = text.replace(SCRIPT, "/bin/true");
             let unit = dir.path().join(path.file_name().unwrap());
             fs::write(&unit, text).unwrap();
             units.push(unit);

@@ -13,6 +13,9 @@ use super::{AdoptError, file, refused};
 const FILE_UNIT: &str = include_str!("../../../../packaging/systemd/seekless-file@.service");
 const LOOP_UNIT: &str = include_str!("../../../../packaging/systemd/seekless-loop@.service");
 const UBLK_UNIT: &str = include_str!("../../../../packaging/systemd/seekless-ublk@.service");
+/// The script of the unit for ublk. Each adoption has its own: the package need not be installed, and
+/// after an upgrade the script still fits the unit.
+const SCRIPT: &str = include_str!("../../../../packaging/systemd/ublk-mounts");
 const UNITS: &str = "/etc/systemd/system";
 /// The targets that start a volume: the folder of their links, and the words in a unit.
 const USUAL: (&str, &str) = ("multi-user.target.wants", "WantedBy=multi-user.target");
@@ -20,6 +23,7 @@ const LOCAL: (&str, &str) = ("local-fs.target.requires", "RequiredBy=local-fs.ta
 const LOCAL_OR_NONE: (&str, &str) = ("local-fs.target.wants", "WantedBy=local-fs.target");
 /// Names in the templates, which the units of an adoption replace.
 const PROGRAM: &str = "/usr/local/bin/seekless";
+const SCRIPT_PATH: &str = "/usr/local/libexec/seekless/ublk-mounts";
 const AREA: &str = "--area-dir ${STATE_DIRECTORY}";
 /// An adopted volume has its own place for the area; systemd would leave this folder behind.
 const STATE: &str = "StateDirectory=seekless/%i\nStateDirectoryMode=0700\n";
@@ -238,8 +242,12 @@ pub(super) fn texts(record: &Record, program: &Path, serve: &[String]) -> Vec<(P
             .replace(STATE, "")
             .replace(NEEDS, &needs(record, program))
     };
+    let script = format!("/etc/seekless/{name}.sh");
     let made = if record.ublk.is_some() {
-        let text = server(UBLK_UNIT).replace(RELOAD, &format!("{}{RELOAD}", tried_again(record)));
+        let text = server(UBLK_UNIT)
+            .replace(RELOAD, &format!("{}{RELOAD}", tried_again(record)))
+            // The shell also reads it where programs may not be started from /etc.
+            .replace(SCRIPT_PATH, &format!("/bin/sh {script}"));
         vec![(device_unit(record), text)]
     } else {
         let served = format!("{}.mount", escaped(&run_of(name).join("disk")));
@@ -252,7 +260,10 @@ pub(super) fn texts(record: &Record, program: &Path, serve: &[String]) -> Vec<(P
     let units = made.into_iter().chain(mount);
     let units = units.map(|(unit, text)| (Path::new(UNITS).join(unit), format!("{by}{text}")));
     let settings = (PathBuf::from(format!("/etc/seekless/{name}.conf")), settings);
-    [settings].into_iter().chain(units).collect()
+    // Behind its first line, which names the shell.
+    let text = SCRIPT.replacen('\n', &format!("\n{by}"), 1);
+    let script = record.ublk.map(|_| (PathBuf::from(script), text));
+    [settings].into_iter().chain(script).chain(units).collect()
 }
 
 /// The command that mounts after a start of the server, if the mount has failed: systemd tries the

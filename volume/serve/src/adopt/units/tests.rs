@@ -45,6 +45,7 @@ fn the_templates_have_what_an_adoption_replaces() {
         }
     }
     assert_eq!(UBLK_UNIT.matches(RELOAD).count(), 1);
+    assert_eq!(UBLK_UNIT.matches(SCRIPT_PATH).count(), 2);
     for unit in [FILE_UNIT, LOOP_UNIT] {
         assert_eq!(unit.matches(SERVED).count(), 1);
     }
@@ -115,7 +116,9 @@ fn a_mount_stays_while_the_server_of_its_ublk_device_is_started_again() {
     let names: Vec<_> = texts(&record, Path::new("/x"), &[]).into_iter().map(|t| t.0).collect();
     let units = Path::new(UNITS);
     let unit = "seekless-ublk@sdb1.service";
-    let made = ["/etc/seekless/sdb1.conf".into(), units.join(unit), units.join("srv-data.mount")];
+    let [settings, script] =
+        ["conf", "sh"].map(|end| PathBuf::from(format!("/etc/seekless/sdb1.{end}")));
+    let made = [settings, script, units.join(unit), units.join("srv-data.mount")];
     assert_eq!(names, made);
     assert!(said(&record, "sdb1.conf").contains(&"UBLK=3".to_owned()));
     let mount = said(&record, "srv-data.mount");
@@ -140,6 +143,13 @@ fn a_mount_stays_while_the_server_of_its_ublk_device_is_started_again() {
     let starts = "ExecStart=@/usr/bin/seekless @seekless serve ${BACKING} --ublk ${UBLK} --area ${AREA} $OPTIONS";
     assert!(server.iter().any(|l| l == starts), "{server:?}");
     assert!(!server.iter().any(|l| l.contains("STATE_DIRECTORY") || l.contains("StateDir")));
+    // Whether or not the package is installed.
+    let words = "%n /run/seekless/%i /dev/ublkb${UBLK}";
+    for (key, verb) in [("ExecStartPost", "start"), ("ExecStop", "stop")] {
+        let line = format!("{key}=-/bin/sh /etc/seekless/sdb1.sh {verb} {words}");
+        assert!(server.contains(&line), "{line}: {server:?}");
+    }
+    assert!(said(&record, "sdb1.sh").contains(&"verb=$1 server=$2 folder=$3 device=$4".to_owned()));
     assert_eq!(stops(&record), ["srv-data.mount", unit]);
     assert_eq!(
         by_hand(&record)[1..],
@@ -156,6 +166,8 @@ fn a_mount_stops_before_its_loop_device_and_with_it() {
     let mount = said(&record, "srv-data.mount");
     assert!(mount.contains(&"Requires=seekless-loop@sdb1.service".to_owned()), "{mount:?}");
     assert!(!said(&record, "sdb1.conf").iter().any(|l| l.starts_with("UBLK")));
+    let files = texts(&record, Path::new("/x"), &[]);
+    assert!(!files.iter().any(|(path, _)| path.ends_with("sdb1.sh")));
     let server = said(&record, "seekless-file@sdb1.service");
     assert!(server.contains(&"TimeoutStartSec=30min".to_owned()), "{server:?}");
     let order = ["srv-data.mount", "seekless-loop@sdb1.service", "seekless-file@sdb1.service"];
