@@ -110,7 +110,12 @@ impl HttpServer {
         let bell = Arc::clone(&stop);
         let thread = std::thread::Builder::new()
             .name("seekless-http".into())
-            .spawn(move || accept(&listener, &bell, &site))
+            .spawn(move || {
+                if !matches!(site.content, Content::Control(_)) {
+                    go_with_programs();
+                }
+                accept(&listener, &bell, &site);
+            })
             .map_err(cannot("start the web server's thread"))?;
         Ok(Self { tcp, stop, thread: Some(thread) })
     }
@@ -171,6 +176,15 @@ enum Content {
     /// Read-only.
     Shown(Box<dyn Shown>),
     Control(Box<dyn ControlAnswers>),
+}
+
+/// Raises a niceness below zero of this thread, which its connections inherit: the daemon of `watch`
+/// goes before programs, but whoever looks at its page must not.
+fn go_with_programs() {
+    if rustix::process::getpriority_process(None).is_ok_and(|niceness| niceness < 0) {
+        // Without this, only the page is served a little sooner.
+        let _ = rustix::process::setpriority_process(None, 0);
+    }
 }
 
 /// Accepts connections until told to stop. Open connections end within their time limit.
@@ -439,6 +453,51 @@ mod tests {
         fn command(&self, body: &[u8]) -> Result<String, String> {
             self.0.lock().unwrap().push(body.to_vec());
             Ok("{}".to_owned())
+        }
+    }
+
+    /// Its state is the niceness of the thread that answers.
+    struct Niceness;
+
+    impl Shown for Niceness {
+        fn page(&self) -> (&'static str, &'static str) {
+            ("", "")
+        }
+
+        fn status(&self) -> Result<String, String> {
+            let niceness = rustix::process::getpriority_process(None);
+            niceness.map(|n| n.to_string()).map_err(|e| e.to_string())
+        }
+
+        fn schema(&self) -> &'static str {
+            ""
+        }
+
+        fn metrics(&self, _: &mut MetricText) -> Result<(), String> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_page_of_a_daemon_does_not_go_before_programs() {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("s");
+        for (daemon, page) in [(-5, 0), (5, 5)] {
+            let socket = socket.clone();
+            let ask = move || {
+                if rustix::process::setpriority_process(None, daemon).is_err() {
+                    return println!("SKIPPED a niceness of {daemon}: not root");
+                }
+                let address = Address::Unix(socket.clone());
+                let _server = HttpServer::of(&address, None, Box::new(Niceness)).unwrap();
+                let mut stream = UnixStream::connect(&socket).unwrap();
+                let request = b"GET /api/status HTTP/1.1\r\nHost: localhost\r\n\r\n";
+                stream.write_all(request).unwrap();
+                let mut answer = String::new();
+                stream.read_to_string(&mut answer).unwrap();
+                assert!(answer.ends_with(&format!("\r\n\r\n{page}")), "{daemon}: {answer}");
+            };
+            std::thread::spawn(ask).join().unwrap();
         }
     }
 
