@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use proptest::prelude::*;
+use seekless_block::Dice;
 
 #[derive(Clone, Debug)]
 enum MapStep {
@@ -145,6 +146,61 @@ fn a_full_map_finds_in_three_looks_whatever_the_homes() {
             .sum();
         let mean = looks as f64 / 50_000.0;
         assert!((2.0..3.5).contains(&mean), "stride {stride}: {mean} looks");
+    }
+}
+
+/// Asserts that each entry notes its real distance, as far as its bits can tell, that the entries
+/// are in Robin Hood order, and that a search finds each slot that holds a page.
+fn assert_in_order(map: &PageMap, when: &str) {
+    let size = map.table.len();
+    let real = |at: usize| {
+        let entry = map.table[at];
+        let home = (entry != EMPTY).then(|| map.home(map.slot_of(entry)).unwrap());
+        home.map(|home| (at + size - map.start(mix(home))) % size)
+    };
+    for at in 0..size {
+        let Some(distance) = real(at) else { continue };
+        assert_eq!(map.noted(map.table[at]), distance.min(map.farthest()), "{when}, place {at}");
+        let before = real((at + size - 1) % size);
+        assert!(
+            distance == 0 || before.is_some_and(|before| before + 1 >= distance),
+            "{when}, place {at}: {distance} from its start, behind {before:?}"
+        );
+    }
+    let entries = map.table.iter().filter(|&&entry| entry != EMPTY).count();
+    assert_eq!(entries as u64, map.len(), "{when}");
+    for slot in slots(0..map.homes.len() as u32) {
+        if let Some(home) = map.home(slot) {
+            assert!(map.find_all(home).any(|found| found == slot), "{when}: {slot:?} is not found");
+        }
+    }
+}
+
+/// At a load of 0.8. Three pages are in some hundred slots each, so that distances are longer than
+/// any number of bits can tell.
+#[test]
+fn a_full_map_that_changes_keeps_its_entries_in_order() {
+    const SLOTS: u32 = 4_000;
+    for bits in 0..=DISTANCE_BITS {
+        let mut map = PageMap::new(SLOTS);
+        // As in a large map, where slots leave few bits for the distance, or none.
+        (map.slot_bits, map.distance_bits) = (32 - bits, bits);
+        for slot in slots(0..SLOTS) {
+            map.set(slot, HomePage(u64::from(slot.0) * 977), CopyState::Clean, 0);
+        }
+        let mut dice = Dice::new(bits.into());
+        for step in 1..=20_000 {
+            let [cleared, changed] = [(); 2].map(|()| Slot(dice.below(SLOTS.into()) as u32));
+            map.clear(cleared);
+            for slot in [changed, cleared] {
+                let pages = if dice.below(8) == 0 { 3 } else { 1 << 20 };
+                map.add(slot, HomePage(dice.below(pages)), CopyState::Clean, 0);
+            }
+            if step % 4_000 == 0 {
+                assert_in_order(&map, &format!("{bits} bits, which are the seed, step {step}"));
+            }
+        }
+        assert_eq!(map.len(), u64::from(SLOTS), "{bits} bits");
     }
 }
 
