@@ -144,7 +144,7 @@ impl Simulation {
             sent: 0,
             started: None,
             usage_before: Usage::default(),
-            measured: Measured::new(),
+            measured: Measured::default(),
             lap_before: Usage::default(),
             operations_before: None,
             stats_before: Stats::default(),
@@ -392,7 +392,7 @@ impl Simulation {
     /// time of the next request counts as now.
     pub fn lap(&mut self) -> Result<Measured, SimError> {
         self.step_while(|s| s.in_flight > 0)?;
-        let mut m = std::mem::replace(&mut self.measured, Measured::new());
+        let mut m = std::mem::take(&mut self.measured);
         let started = self.started.take();
         m.span = started.map_or(Duration::ZERO, |(started, _)| self.now.since(started));
         let all = self.drive.usage(self.now);

@@ -13,7 +13,7 @@ use seekless_engine::{
 use super::medium::Disk;
 
 /// Setup of devices and engine. Sizes are small, so that rare events are frequent.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Setup {
     /// Home's sectors.
     pub(crate) home: u64,
@@ -83,40 +83,19 @@ pub(crate) struct Setup {
 
 impl Setup {
     /// Write-back, no RAM, two caches.
-    pub(crate) const fn plain() -> Self {
+    pub(crate) fn plain() -> Self {
         Self {
             home: 320,
             area: 1280,
-            grid: 0,
             segment_pages: 8,
             write_buffer_percent: 60,
-            replicas: 0,
-            soon: false,
             degree: 2,
-            placement: Placement::SameDevice,
             write_back: true,
-            cache_pages: 0,
-            read_ahead: 0,
-            cluster: 0,
             buffer_bytes: 1 << 16,
             stage_bytes: 1 << 16,
             records: u32::MAX,
-            background_rate: 0,
-            at_once: false,
-            gather: 0,
-            shared: false,
-            forgets: false,
-            area_forgets: false,
-            adaptive: false,
             append_pages: 1,
-            toggles: false,
-            in_place: false,
-            in_place_toggles: false,
-            home_nanos: 0,
-            ends: 0,
-            drains: false,
-            to_drain: false,
-            unused: (0, 0),
+            ..Self::default()
         }
     }
 
@@ -128,9 +107,10 @@ impl Setup {
 }
 
 /// The device of the area, which decides whether others can write home.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Placement {
     /// Home's own device, which nobody can mount without the area.
+    #[default]
     SameDevice,
     /// Another device, with space for a guard: somebody else may write home while the guard is
     /// down.

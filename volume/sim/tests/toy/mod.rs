@@ -42,6 +42,7 @@ pub(crate) enum Wrong {
 const COPIED: Extent = Extent::new(8, 8);
 const COPY: Extent = Extent::new(24, 8);
 
+#[derive(Default)]
 pub(crate) struct Toy<const WRONG: u8> {
     home: u64,
     copied: bool,
@@ -131,17 +132,7 @@ impl<const WRONG: u8> Machine for Toy<WRONG> {
             area.flush()
         };
         work().map_err(|e| Refused::Other(e.to_string()))?;
-        let toy = Self {
-            home: setup.home,
-            copied: true,
-            detached: false,
-            requests: BTreeMap::new(),
-            trouble: false,
-            flushes: 0,
-            next: 0,
-            out: VecDeque::new(),
-        };
-        Ok((toy, 0, false))
+        Ok((Self { home: setup.home, copied: true, ..Self::default() }, 0, false))
     }
 
     fn room(&self) -> u64 {
