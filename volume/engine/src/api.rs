@@ -310,7 +310,7 @@ impl Config {
 
     /// A pass-through to a device of `capacity`.
     #[must_use]
-    pub const fn new(capacity: Sectors) -> Self {
+    pub fn new(capacity: Sectors) -> Self {
         Self {
             capacity,
             area: Sectors(0),
@@ -333,15 +333,7 @@ impl Config {
             records: u32::MAX,
             background_rate: Bytes(0),
             background_pause: Duration::ZERO,
-            toll: Toll {
-                share: Duration::ZERO,
-                read: Duration::ZERO,
-                write: Duration::ZERO,
-                operation: Sectors(0),
-                merges: false,
-                rewrites: false,
-                area: false,
-            },
+            toll: Toll::default(),
         }
     }
 }

@@ -153,7 +153,7 @@ pub(crate) struct Identity {
 }
 
 /// The checkpoint's account of its moment.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Moment {
     pub(crate) dirty: bool,
     /// At a detach in order: the driver's proof about home.
@@ -336,17 +336,10 @@ fn make(
     let mut config = Config::new(options.capacity);
     config.grid = options.grid;
     let moment = Moment {
-        dirty: false,
         stamp: Some([0; 32]),
         mode: options.mode,
-        checkpoint_slot: 0,
-        checkpoint_generation: 0,
         position: (Segment(0), 0, sequence, 0),
-        tail: Segment(0),
-        plan: 0,
-        trail_head: 0,
-        learned: 0,
-        in_place: false,
+        ..Moment::default()
     };
     let superblock = identity.superblock(&config, &geo, &moment);
     let places = superblock.places();

@@ -90,16 +90,15 @@ pub struct Geometry {
 /// Pages that the second and the third of three superblocks take.
 const SPREAD: u64 = 2;
 
-impl Geometry {
-    /// No area.
-    pub(crate) const NONE: Self = Self {
-        segment_pages: 8,
-        read_segments: 0,
-        log_segments: 0,
-        free_map_pages: 0,
-        spread: false,
-    };
+/// No area.
+impl Default for Geometry {
+    fn default() -> Self {
+        let (read_segments, log_segments, free_map_pages, spread) = Default::default();
+        Self { segment_pages: 8, read_segments, log_segments, free_map_pages, spread }
+    }
+}
 
+impl Geometry {
     /// The division that the superblock names.
     ///
     /// # Errors
