@@ -16,7 +16,7 @@ use crate::write_buffer::ring::{Ring, Segment};
 use crate::{Config, Engine, Mode};
 
 /// The parameters of a new area.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct FormatOptions {
     /// Drawn at random.
     pub uuid: [u8; 16],
