@@ -110,7 +110,6 @@ pub enum Class {
 
 impl Class {
     /// True unless a client waits.
-    #[must_use]
     pub const fn is_background(self) -> bool {
         !matches!(self, Self::Foreground)
     }
@@ -303,13 +302,11 @@ impl Config {
     }
 
     /// Capacity that a plan may fill in this area: its size without metadata and log.
-    #[must_use]
     pub fn room(&self) -> Sectors {
         Geometry::of(self).capacity()
     }
 
     /// A pass-through to a device of `capacity`.
-    #[must_use]
     pub fn new(capacity: Sectors) -> Self {
         Self {
             capacity,

@@ -480,7 +480,6 @@ pub(crate) fn resume(
 }
 
 /// The configuration after an attach: the superblock decides these values, not the driver.
-#[must_use]
 pub fn divided_like(config: Config, s: &Superblock, geo: &Geometry) -> Config {
     let (write_buffer_percent, replicas) = geo.contents(s.area_size).parts();
     Config {

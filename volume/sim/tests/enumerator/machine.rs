@@ -100,7 +100,6 @@ impl Setup {
     }
 
     /// Whether copies stand on a trail, in the order of use.
-    #[must_use]
     pub(crate) const fn has_trail(&self) -> bool {
         self.adaptive && self.append_pages > 0 && self.replicas == 0 && self.cache_pages > 0
     }
@@ -121,7 +120,6 @@ pub(crate) enum Placement {
 
 impl Placement {
     /// The guard's state for a driver that finds home like this.
-    #[must_use]
     pub(crate) const fn guard(self, up: Option<u64>) -> HomeGuard {
         match self {
             Self::SameDevice => HomeGuard::SameDevice,
