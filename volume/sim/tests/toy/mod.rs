@@ -8,9 +8,7 @@ use std::ops::Range;
 use crate::enumerator::{Disk, Machine, Mended, Refused, Setup};
 use seekless_block::Sectors;
 use seekless_block::{Device, Extent, Flags, Op, SECTOR_BYTES, SimTime, StreamId};
-use seekless_engine::{
-    Class, Fault, Input, Io, IoId, Memory, Output, Proof, RequestId, Stats, Target,
-};
+use seekless_engine::{Class, Fault, Input, Io, IoId, Memory, Output, Proof, RequestId, Target};
 
 /// Its mistake.
 #[repr(u8)]
@@ -139,14 +137,6 @@ impl<const WRONG: u8> Machine for Toy<WRONG> {
         64
     }
 
-    fn is_dirty(&self) -> bool {
-        false
-    }
-
-    fn is_drained(&self) -> bool {
-        true
-    }
-
     fn says_why(&self) -> bool {
         self.trouble
     }
@@ -157,20 +147,12 @@ impl<const WRONG: u8> Machine for Toy<WRONG> {
 
     fn summed(&mut self, _: &[seekless_engine::PageSum]) {}
 
-    fn page(&self, _: u32) -> &[u8] {
-        &[]
-    }
-
     fn log(_: &Setup) -> Range<u64> {
         0..0
     }
 
     fn check(_: &mut Disk) -> Vec<String> {
         Vec::new()
-    }
-
-    fn stats(&self) -> Stats {
-        Stats::default()
     }
 
     fn handle(&mut self, _: SimTime, input: Input) {
@@ -244,9 +226,5 @@ impl<const WRONG: u8> Machine for Toy<WRONG> {
 
     fn poll(&mut self) -> Option<Output> {
         self.out.pop_front()
-    }
-
-    fn wakeup(&self) -> Option<SimTime> {
-        None
     }
 }
