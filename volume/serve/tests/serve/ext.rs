@@ -7,30 +7,13 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::process::Command;
 
-use seekless_block::{Device, DeviceError, Extent, SECTOR_BYTES, Sectors};
+use seekless_block::{Extent, SECTOR_BYTES};
+use seekless_host::{FileDevice, Opened};
 use seekless_serve::ext::{ExtError, free};
 
-struct Image(File);
-
-impl Device for Image {
-    fn capacity(&self) -> Sectors {
-        Sectors(self.0.metadata().unwrap().len() / SECTOR_BYTES)
-    }
-    fn read(&mut self, extent: Extent, buf: &mut [u8]) -> Result<(), DeviceError> {
-        self.check(extent, buf.len())?;
-        self.0.read_exact_at(buf, extent.start.0 * SECTOR_BYTES).unwrap();
-        Ok(())
-    }
-    fn write(&mut self, _: Extent, _: &[u8]) -> Result<(), DeviceError> {
-        panic!("nothing is written")
-    }
-    fn flush(&mut self) -> Result<(), DeviceError> {
-        panic!("nothing is written")
-    }
-}
-
+/// Opened for reading alone: nothing is written.
 fn found(path: &Path) -> Result<Vec<Extent>, ExtError> {
-    free(&mut Image(File::open(path).unwrap()))
+    free(&mut FileDevice::new(Opened::path(path, true).unwrap()))
 }
 
 fn refused(path: &Path, word: &str) {
