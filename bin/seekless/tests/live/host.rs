@@ -420,7 +420,7 @@ pub(crate) fn is_mounted(path: &Path) -> bool {
 }
 
 /// A loop device.
-pub(crate) struct Loop(String);
+pub(crate) struct Loop(pub(crate) String);
 
 impl Loop {
     pub(crate) fn attach(file: &Path, options: &[&str]) -> Self {
