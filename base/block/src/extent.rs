@@ -65,7 +65,6 @@ impl Extent {
     }
 
     /// The same sectors in order; adjacent and overlapping extents become one.
-    #[must_use]
     pub fn merged(mut extents: Vec<Self>) -> Vec<Self> {
         extents.sort_unstable();
         let mut all: Vec<Self> = Vec::new();

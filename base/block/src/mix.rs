@@ -2,7 +2,6 @@
 
 /// One-to-one mixing of 64 bits (the finalizer of SplitMix64). It turns regular numbers into evenly
 /// distributed ones.
-#[must_use]
 pub const fn mix(x: u64) -> u64 {
     let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -15,7 +14,6 @@ pub struct Dice(u64);
 
 impl Dice {
     /// From a seed.
-    #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }

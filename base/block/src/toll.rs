@@ -24,26 +24,22 @@ pub struct Toll {
 
 impl Toll {
     /// Whether operations cost nothing beside their time.
-    #[must_use]
     pub fn is_none(&self) -> bool {
         self.share.0 == 0 && self.read.0 == 0 && self.write.0 == 0
     }
 
     /// Operations of an I/O of `len` sectors.
-    #[must_use]
     pub fn operations(&self, len: Sectors) -> u64 {
         if self.operation.0 == 0 { 1 } else { len.0.div_ceil(self.operation.0).max(1) }
     }
 
     /// The price of operations, as time.
-    #[must_use]
     pub const fn price(&self, reads: u64, writes: u64) -> Duration {
         let reads = self.read.0.saturating_mul(reads);
         Duration(reads.saturating_add(self.write.0.saturating_mul(writes)))
     }
 
     /// The time that counts for work: the time it took, and the prices of its operations.
-    #[must_use]
     pub const fn counts(&self, took: Duration, reads: u64, writes: u64) -> Duration {
         let share = self.share.0.saturating_mul(reads.saturating_add(writes));
         let time = if took.0 > share { took.0 } else { share };

@@ -121,7 +121,6 @@ fn whole(moved: Result<usize, Errno>, align: u64, want: usize) -> Result<usize, 
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests fail by panic")]
 mod tests {
     use std::os::unix::fs::FileExt as _;
 

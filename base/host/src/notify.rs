@@ -55,7 +55,6 @@ impl Manager {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests fail by panic")]
 mod tests {
     use super::*;
 

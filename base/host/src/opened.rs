@@ -121,7 +121,6 @@ impl AsFd for Opened {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests fail by panic")]
 mod tests {
     use super::*;
 

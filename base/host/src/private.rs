@@ -108,7 +108,6 @@ fn pid_of_lock(meta: &std::fs::Metadata) -> Option<u32> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests fail by panic")]
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 

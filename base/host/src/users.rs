@@ -188,7 +188,6 @@ fn read(path: &Path) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests fail by panic")]
 mod tests {
     use super::*;
 

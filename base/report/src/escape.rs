@@ -20,7 +20,6 @@ pub(crate) fn plain(text: &str) -> String {
 }
 
 /// The text for a terminal: its lines and tabs stay, and a harmful character becomes U+FFFD.
-#[must_use]
 pub fn visible(text: &str) -> String {
     let one = |c: char| if harmless(c) || matches!(c, '\n' | '\t') { c } else { '\u{FFFD}' };
     text.chars().map(one).collect()

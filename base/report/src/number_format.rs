@@ -94,13 +94,11 @@ impl Unit {
     }
 
     /// A count, with thousands grouped.
-    #[must_use]
     pub fn count(n: u64) -> String {
         Self::Count.format(n as f64, 3)
     }
 
     /// A number of bytes, with three digits.
-    #[must_use]
     pub fn bytes(n: u64) -> String {
         Self::Bytes.format(n as f64, 3)
     }

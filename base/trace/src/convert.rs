@@ -38,7 +38,6 @@ impl Target {
         [Format::Native, Format::Fio, Format::Csv, Format::Oracle];
 
     /// The names of the formats that can be written.
-    #[must_use]
     pub fn formats() -> [&'static str; 4] {
         Self::FORMATS.map(Format::name)
     }

@@ -100,7 +100,6 @@ impl Skipped {
 impl Skipped {
     /// The data that the reader skipped, lost or could not sort, a sentence each. Other events than
     /// the requested one are not among them.
-    #[must_use]
     pub fn notes(&self) -> Vec<String> {
         let first = |example: &Option<Example>| {
             let first = example.as_ref().map(|e| format!("; the first at {}: {}", e.place, e.what));

@@ -68,7 +68,6 @@ pub fn behind(path: &Path) -> io::Result<PathBuf> {
 }
 
 /// The folder of a file.
-#[must_use]
 pub fn folder(path: &Path) -> &Path {
     path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

@@ -20,7 +20,6 @@ use crate::{disk, output};
 
 /// A file that a command writes when its work is done, or `-`. A place where it cannot be written
 /// is refused before the work begins.
-#[must_use]
 pub fn out_file() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(|path| output::ensure_writable(&path).map(|()| path))
 }
@@ -46,7 +45,6 @@ pub fn number<T: FromStr + PartialOrd + Display>(
 }
 
 /// A folder that a command makes and fills when its work is done; refused like [`out_file`].
-#[must_use]
 pub fn out_folder() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(|path| {
         let known = path.ancestors().find(|p| !p.as_os_str().is_empty() && p.exists());
@@ -96,7 +94,6 @@ pub struct ReadArgs {
 
 impl ReadArgs {
     /// The options of the reader.
-    #[must_use]
     pub const fn options(&self) -> OpenOptions {
         let event = match self.event {
             EventArg::Queue => Event::Queue,
@@ -154,7 +151,6 @@ impl SystemArgs {
     }
 
     /// Closed or open loop.
-    #[must_use]
     pub const fn replay(&self) -> Replay {
         match self.think {
             Some(think) => Replay::Think { time: Duration::from_millis(think.as_millis() as u64) },
@@ -178,13 +174,11 @@ pub struct StudyArgs {
 
 impl StudyArgs {
     /// The system on this disk.
-    #[must_use]
     pub fn host(&self, disk: DeviceSpec) -> Host {
         self.system.host(disk)
     }
 
     /// The settings for this trace and these cuts.
-    #[must_use]
     pub fn rolling(&self, cutting: Cutting) -> RollingOptions {
         RollingOptions {
             open: self.read.options(),
@@ -253,7 +247,6 @@ impl Out {
 }
 
 /// The command line of this process, for people.
-#[must_use]
 pub fn command_line() -> String {
     let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
     words.collect::<Vec<_>>().join(" ")

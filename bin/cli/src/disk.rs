@@ -9,7 +9,6 @@ use crate::similar_names::did_you_mean;
 use crate::text;
 
 /// The file of a device that is not in the catalogue.
-#[must_use]
 pub fn file(name: &str) -> Option<&Path> {
     let is_file = name.ends_with(".toml") || name.contains('/');
     (is_file && !catalogue::names().any(|n| n == name)).then_some(Path::new(name))

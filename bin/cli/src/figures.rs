@@ -8,7 +8,6 @@ use seekless_sim::{HeadPath, Kind};
 const DRAWN: usize = 6_000;
 
 /// Access time over logical seek distance, with the lower envelope.
-#[must_use]
 pub fn access_figure(fit: &Fit, basis: Basis, from: &str) -> Figure {
     let every = fit.points.len().div_ceil(DRAWN).max(1);
     let seconds = |p: &(f64, f64)| (p.0, p.1 / 1e3);
@@ -32,7 +31,6 @@ pub fn access_figure(fit: &Fit, basis: Basis, from: &str) -> Figure {
 }
 
 /// The head's path as points of a figure.
-#[must_use]
 pub fn head_moves(path: &HeadPath) -> Vec<HeadMove> {
     let kind = |k| match k {
         Kind::Read => HeadKind::Read,

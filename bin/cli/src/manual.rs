@@ -47,7 +47,6 @@ pub fn man(args: &ManArgs, command: clap::Command) -> anyhow::Result<()> {
 
 /// The arguments of each call of this program in the examples of its helps, and the commands without
 /// such an example: for tests.
-#[must_use]
 pub fn examples(program: &clap::Command) -> (Vec<Vec<String>>, Vec<String>) {
     let (mut found, mut without) = (Vec::new(), Vec::new());
     let name = program.get_name().to_owned();
@@ -78,7 +77,6 @@ pub fn examples(program: &clap::Command) -> (Vec<Vec<String>>, Vec<String>) {
 
 /// The options of this program that take a number and answer another word without an example, as
 /// `COMMAND --OPTION`: for tests. The second value counts the options that take a number.
-#[must_use]
 pub fn unexplained_numbers(program: &clap::Command) -> (Vec<String>, usize) {
     let types = [TypeId::of::<u8>(), TypeId::of::<u16>(), TypeId::of::<u32>(), TypeId::of::<u64>()]
         .into_iter()

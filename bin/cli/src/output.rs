@@ -28,7 +28,6 @@ Exit status:
 Results go to standard output, everything else to standard error. NO_COLOR turns colours off.";
 
 /// The exit status of a command, after its error was printed to standard error.
-#[must_use]
 pub fn exit(result: anyhow::Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,

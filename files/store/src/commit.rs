@@ -30,9 +30,10 @@ pub(crate) enum Job {
 }
 
 /// The step of a job whose I/Os are in flight.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum JobStep {
     /// Writes groups, or pages of a checkpoint.
+    #[default]
     Data,
     DataFlush,
     /// Writes the batch, or the header of the checkpoint.
@@ -41,7 +42,7 @@ enum JobStep {
 }
 
 /// A commit on its way to the device.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Commit {
     step: JobStep,
     /// Number of writes that have not ended; the sync of the other module counts as one.
@@ -58,23 +59,6 @@ pub(crate) struct Commit {
     /// The version of each entry in the batch.
     versions: Vec<(FileNumber, u64)>,
     waiters: std::collections::VecDeque<Waiter>,
-}
-
-impl Commit {
-    fn new() -> Self {
-        Self {
-            step: JobStep::Data,
-            open: 0,
-            syncs_other: false,
-            failed: false,
-            wrote: false,
-            groups: Vec::new(),
-            images: Vec::new(),
-            changes: Vec::new(),
-            versions: Vec::new(),
-            waiters: std::collections::VecDeque::new(),
-        }
-    }
 }
 
 impl Job {
@@ -161,7 +145,7 @@ impl GroupStore {
             self.commit_now = false;
             return false;
         }
-        let mut commit = Commit::new();
+        let mut commit = Commit::default();
         for group in chosen.groups {
             self.add_to_commit(group, &mut commit);
         }

@@ -39,7 +39,7 @@ fn at(file: &str, text: &str, offset: usize, what: impl Into<String>) -> TextErr
 }
 
 /// A text with its name. Errors of its fields have a position.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ConfigText<'a> {
     pub file: &'a str,
     pub text: &'a str,

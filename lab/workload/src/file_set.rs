@@ -176,7 +176,6 @@ impl FileSet {
     }
 
     /// The files that were created.
-    #[must_use]
     pub const fn filled(&self) -> Filled {
         self.filled
     }

@@ -49,7 +49,6 @@ pub fn list() -> Result<Vec<Listed>, NamedError> {
 }
 
 /// A workload in words: its sets of files and its flows.
-#[must_use]
 pub fn describe(p: &Personality) -> String {
     let mut lines = vec![format!("{}: {}", p.name, p.title)];
     for s in &p.sets {

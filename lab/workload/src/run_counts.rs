@@ -60,7 +60,6 @@ pub struct CpuUse {
 
 impl CpuUse {
     /// The fraction in use.
-    #[must_use]
     pub fn busy(&self) -> f64 {
         self.user + self.system
     }

@@ -318,10 +318,7 @@ impl Learners {
             grid: trip.scan.grid,
             ram: trip.options.ram,
             // Each system plans with its own values.
-            read_ahead: Bytes(0),
-            cluster: Bytes(0),
-            room: Sectors(0),
-            replicas: Sectors(0),
+            ..VolumeShape::default()
         };
         Learner::new(policy, shape)
     }

@@ -73,6 +73,7 @@ pub(crate) struct Scan {
 }
 
 /// Counts over the records.
+#[derive(Default)]
 struct Count {
     facts: TraceFacts,
     /// By device, the end of the last request; none without a counted request.
@@ -85,21 +86,6 @@ struct Count {
     last: SimTime,
     /// Requests that are older than one before them, and the number of the first of them.
     behind: (u64, u64),
-}
-
-impl Default for Count {
-    fn default() -> Self {
-        Self {
-            facts: TraceFacts::default(),
-            ends: Vec::new(),
-            footprint: Vec::new(),
-            days: BTreeSet::new(),
-            grid: GridCount::default(),
-            first: SimTime::MAX,
-            last: SimTime::ZERO,
-            behind: (0, 0),
-        }
-    }
 }
 
 impl Count {
@@ -146,7 +132,7 @@ impl Scan {
         device: Option<&str>,
         mut each: impl FnMut(&Reader, &Record, u64),
     ) -> Result<Self, ScanError> {
-        let mut count = Count::default();
+        let mut count = Count { first: SimTime::MAX, ..Count::default() };
         while let Some(record) = reader.next_record()? {
             let at = record.device as usize;
             count.know_of(at);

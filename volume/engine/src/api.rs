@@ -110,7 +110,6 @@ pub enum Class {
 
 impl Class {
     /// True unless a client waits.
-    #[must_use]
     pub const fn is_background(self) -> bool {
         !matches!(self, Self::Foreground)
     }
@@ -303,14 +302,12 @@ impl Config {
     }
 
     /// Capacity that a plan may fill in this area: its size without metadata and log.
-    #[must_use]
     pub fn room(&self) -> Sectors {
         Geometry::of(self).capacity()
     }
 
     /// A pass-through to a device of `capacity`.
-    #[must_use]
-    pub const fn new(capacity: Sectors) -> Self {
+    pub fn new(capacity: Sectors) -> Self {
         Self {
             capacity,
             area: Sectors(0),
@@ -333,15 +330,7 @@ impl Config {
             records: u32::MAX,
             background_rate: Bytes(0),
             background_pause: Duration::ZERO,
-            toll: Toll {
-                share: Duration::ZERO,
-                read: Duration::ZERO,
-                write: Duration::ZERO,
-                operation: Sectors(0),
-                merges: false,
-                rewrites: false,
-                area: false,
-            },
+            toll: Toll::default(),
         }
     }
 }

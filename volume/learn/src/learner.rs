@@ -19,7 +19,7 @@ use crate::{
 pub const EDGES_MAX: usize = 1 << 21;
 
 /// A learner's knowledge of a volume at the start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VolumeShape {
     /// Client addresses.
     pub capacity: Sectors,

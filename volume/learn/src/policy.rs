@@ -12,60 +12,7 @@ use seekless_block::named;
 
 use crate::{Planning, ReplicationRule, Strategy, Training};
 
-pub use table::{KEYS, KeyEntry, POLICIES, PolicyEntry};
-
-/// The policy that places copies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum PolicyName {
-    /// None: all data stays at home.
-    Vanilla,
-    /// Learned read-ahead, and a trail of copies in the order of use.
-    Adaptive,
-    /// The same mechanism as `adaptive`, with knowledge of the requests to come: for comparison.
-    Clairvoyant,
-    /// BORG's planner, from earlier requests.
-    Borg,
-    /// BORG whole: the graph counts writes, and writes go to copies in place.
-    BorgPaper,
-    /// By temperature alone: the hottest extent in the middle of the area.
-    OrganPipe,
-    /// The same in buckets that double in size.
-    Buckets,
-    /// The same with the hottest 8%.
-    Lazy,
-    /// The same with whole megabytes.
-    CylinderShuffle,
-    /// The same with pieces of 8 KiB.
-    BlockShuffle,
-    /// Hottest first, in an area where the disk is fastest.
-    OuterZone,
-    /// No copies: the disk's cylinders change places, the hottest in the middle of the disk.
-    CylindersInPlace,
-    /// The same with blocks of 8 KiB.
-    BlocksInPlace,
-    /// Replicas in free space: the rule of FS2 (SOSP'05).
-    Fs2,
-    /// Replicas of all data read before, in order of address (FS2-static).
-    Fs2Static,
-    /// Replicas of whole sequences. Not the paper's.
-    Fs2Whole,
-    /// Replicas of blocks that are likely to pay. Not the paper's.
-    Fs2Proven,
-}
-
-/// A setting of a policy: the field of [`Policy`] with this name.
-#[allow(missing_docs, reason = "the fields have them")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PolicyKey {
-    Order,
-    Training,
-    Planning,
-    MinWeight,
-    Streams,
-    AreaAt,
-    Degree,
-    Trail,
-}
+pub use table::{KEYS, KeyEntry, POLICIES, PolicyEntry, PolicyKey, PolicyName};
 
 /// The position of the optimized area on a simulated disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -351,24 +298,5 @@ fn keys_are(keys: &str) -> String {
     if keys.is_empty() { "it has no keys".to_owned() } else { format!("its keys: {keys}") }
 }
 
-named!(PolicyName:
-    Vanilla = "vanilla",
-    Adaptive = "adaptive",
-    Clairvoyant = "clairvoyant",
-    Borg = "borg",
-    BorgPaper = "borg-paper",
-    OrganPipe = "organ-pipe",
-    Buckets = "buckets",
-    Lazy = "lazy",
-    CylinderShuffle = "cylinder-shuffle",
-    BlockShuffle = "block-shuffle",
-    OuterZone = "outer-zone",
-    CylindersInPlace = "cylinders-in-place",
-    BlocksInPlace = "blocks-in-place",
-    Fs2 = "fs2",
-    Fs2Static = "fs2-static",
-    Fs2Whole = "fs2-whole",
-    Fs2Proven = "fs2-proven",
-);
 named!(AreaAt: Median = "median", End = "end", DiskEnd = "disk-end");
 named!(Streams: Recorded = "recorded", One = "one");

@@ -25,7 +25,7 @@ struct LargePayload {
     sent: usize,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Out {
     /// Always of full length: `sent .. filled` is pending.
     small: Vec<u8>,
@@ -44,16 +44,8 @@ pub(crate) struct Out {
 impl Out {
     /// Small replies have a buffer of `room` bytes.
     pub(crate) fn new(room: usize) -> Self {
-        Self {
-            small: vec![0; room],
-            sent: 0,
-            filled: 0,
-            large: VecDeque::with_capacity(16),
-            large_bytes: 0,
-            large_held: 0,
-            room,
-            carried: 0,
-        }
+        let large = VecDeque::with_capacity(16);
+        Self { small: vec![0; room], large, room, ..Self::default() }
     }
 
     pub(crate) const fn pending(&self) -> usize {

@@ -124,7 +124,6 @@ impl StandIn {
     }
 
     /// The shadow of a volume on the assumed disk, which is as large as the volume needs.
-    #[must_use]
     pub fn shadow(self) -> MakeShadow {
         Box::new(move |engine| {
             let held = engine.capacity + engine.area;

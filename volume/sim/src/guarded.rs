@@ -45,7 +45,7 @@ pub fn vanilla_of(config: &SimConfig) -> SimConfig {
     vanilla
 }
 
-/// Two systems, and the guard between them.
+/// Two systems, and the guard between them. Every call fails if a request or an I/O so far could not be served.
 #[derive(Debug)]
 pub struct Guarded {
     actual: Metered,
@@ -91,9 +91,6 @@ impl Guarded {
     }
 
     /// Looks at the requests so far, and serves one more, which is of this day.
-    ///
-    /// # Errors
-    /// Where a request so far could not be served.
     pub fn offer(&mut self, day: u64, request: &Request) -> Result<(), SimError> {
         if self.knows == 0 {
             return self.serve(day, request);
@@ -178,9 +175,6 @@ impl Guarded {
 
     /// Ends a training: guard and days begin again, and RAM is empty, as that of a system that was not trained. The
     /// policy keeps what it learned, and its trail. Returns the background work of the training.
-    ///
-    /// # Errors
-    /// Where a request could not be served.
     pub fn end_training(&mut self) -> Result<Duration, SimError> {
         self.serve_all_known()?;
         self.vanilla.sim.end_ios()?;
@@ -198,9 +192,6 @@ impl Guarded {
 
     /// Writes home what the write buffer holds, and lets both drives end their work; see
     /// [`Simulation::drain`] and [`Simulation::end_ios`].
-    ///
-    /// # Errors
-    /// Where a request or an I/O could not be served.
     pub fn drain(&mut self) -> Result<(), SimError> {
         self.serve_all_known()?;
         for sim in [&mut self.vanilla.sim, &mut self.actual.sim] {
@@ -211,9 +202,6 @@ impl Guarded {
     }
 
     /// What the actual system cost since the last lap; see [`Simulation::lap`].
-    ///
-    /// # Errors
-    /// Where a request could not be served.
     pub fn lap(&mut self) -> Result<Measured, SimError> {
         self.serve_all_known()?;
         self.vanilla.lap()?;

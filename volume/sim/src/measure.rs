@@ -106,13 +106,15 @@ pub struct Response {
     max: u64,
 }
 
-impl Response {
-    pub(crate) fn new() -> Self {
+impl Default for Response {
+    fn default() -> Self {
         // 3 significant digits is within what the crate accepts (0 to 5).
         let histogram = Histogram::new(3).unwrap_or_else(|_| unreachable!());
         Self { histogram, sum: 0, max: 0 }
     }
+}
 
+impl Response {
     pub(crate) fn push(&mut self, took: Duration) {
         // A resizable histogram of 64-bit values takes every value.
         let _ = self.histogram.record(took.0);
@@ -155,7 +157,7 @@ impl Response {
 }
 
 /// The results of a simulation.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Measured {
     /// Client requests.
     pub requests: u64,
@@ -195,27 +197,6 @@ pub struct Measured {
 }
 
 impl Measured {
-    pub(crate) fn new() -> Self {
-        Self {
-            requests: 0,
-            device_ios: 0,
-            nonsequential: 0,
-            seek_distance_sectors: 0,
-            foreground: Phases::default(),
-            background: Phases::default(),
-            costs: IoCosts::default(),
-            energy: EnergyByState::default(),
-            background_energy: Energy::ZERO,
-            state_time: TimeByState::default(),
-            spin_downs: 0,
-            operations: None,
-            span: Duration::ZERO,
-            response: Response::new(),
-            engine: Stats::default(),
-            path: HeadPath::default(),
-        }
-    }
-
     pub(crate) fn foreground_io(&mut self, done: &Completion, ahead: bool) {
         // A merged command is a part of the I/O that has its access. Read-ahead that goes on where
         // the I/O before it ended is a part of that I/O: the arm does not move.

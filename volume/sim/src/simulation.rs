@@ -144,7 +144,7 @@ impl Simulation {
             sent: 0,
             started: None,
             usage_before: Usage::default(),
-            measured: Measured::new(),
+            measured: Measured::default(),
             lap_before: Usage::default(),
             operations_before: None,
             stats_before: Stats::default(),
@@ -175,9 +175,6 @@ impl Simulation {
 
     /// Lets time pass until the last answer, and then until the drive has ended the I/Os that it
     /// has at that time. No client waits for them: pages that are read ahead, pieces of a trail.
-    ///
-    /// # Errors
-    /// Where a request so far could not be served.
     pub fn end_ios(&mut self) -> Result<(), SimError> {
         self.step_while(|s| s.in_flight > 0)?;
         let sent = self.sent;
@@ -253,18 +250,12 @@ impl Simulation {
     }
 
     /// Lets so much time pass, in which whatever is under way goes on.
-    ///
-    /// # Errors
-    /// Where a request so far could not be served.
     pub fn pass(&mut self, time: Duration) -> Result<(), SimError> {
         self.pass_to(self.now + time);
         self.refused.map_or(Ok(()), Err)
     }
 
     /// The same, up to this time.
-    ///
-    /// # Errors
-    /// Where a request so far could not be served.
     pub fn pass_until(&mut self, at: SimTime) -> Result<(), SimError> {
         self.pass_to(at.max(self.now));
         self.refused.map_or(Ok(()), Err)
@@ -347,9 +338,6 @@ impl Simulation {
 
     /// Lets time pass until fewer than `most` requests are in flight: what is offered next then
     /// waits its turn, as a client's would.
-    ///
-    /// # Errors
-    /// Where a request so far could not be served.
     pub fn settle_below(&mut self, most: u32) -> Result<(), SimError> {
         self.wait_below(most);
         self.refused.map_or(Ok(()), Err)
@@ -392,7 +380,7 @@ impl Simulation {
     /// time of the next request counts as now.
     pub fn lap(&mut self) -> Result<Measured, SimError> {
         self.step_while(|s| s.in_flight > 0)?;
-        let mut m = std::mem::replace(&mut self.measured, Measured::new());
+        let mut m = std::mem::take(&mut self.measured);
         let started = self.started.take();
         m.span = started.map_or(Duration::ZERO, |(started, _)| self.now.since(started));
         let all = self.drive.usage(self.now);

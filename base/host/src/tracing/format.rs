@@ -129,7 +129,6 @@ pub fn field(text: &str, name: &str) -> Result<Field, String> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests fail by panic")]
 pub(super) mod tests {
     use super::*;
 

@@ -1,7 +1,5 @@
 //! Verbs for a volume without a server: check, repair, dump and resize its area.
 
-use std::path::PathBuf;
-
 use anyhow::{Context as _, bail};
 use seekless_block::Bytes;
 use seekless_engine::{Examined, Finding, Repair, examine};
@@ -227,11 +225,7 @@ pub(crate) fn resize(args: &ResizeArgs) -> anyhow::Result<()> {
     let backing = &args.volume.backing;
     ensure_unserved(backing, true)?;
     let made = area::resize(backing, args.volume.area.as_deref(), args.optimized)?;
-    let at: AreaPlacement = args
-        .volume
-        .area
-        .clone()
-        .map_or(AreaPlacement::Start, |p: PathBuf| AreaPlacement::Beside(p));
+    let at = args.volume.area.clone().map_or(AreaPlacement::Start, AreaPlacement::Beside);
     output::print(&told(backing, &at, &made))
 }
 

@@ -36,6 +36,13 @@ fn missing() -> Option<String> {
     missing.or_else(|| host::loop_mounts("ext4"))
 }
 
+/// Overwrites a part of an image or a device.
+fn write(path: impl AsRef<Path>, bytes: &[u8], from: u64) {
+    let file = File::options().write(true).open(path).unwrap();
+    file.write_all_at(bytes, from).unwrap();
+    file.sync_all().unwrap();
+}
+
 /// Disks may change places at the next start of the machine.
 #[test]
 fn an_area_on_a_device_is_adopted_by_a_name_that_stays() {
@@ -94,20 +101,14 @@ fn a_member_of_lvm_or_raid_is_refused() {
     host::refused(&mut adopt(device.device()), &words);
     same(&before, &system.all(), "refused");
     // Nothing looks for members in an image.
-    File::options()
-        .write(true)
-        .open(system.path("disk.img"))
-        .unwrap()
-        .write_all_at(b"LABELONE", 512)
-        .unwrap();
+    write(system.path("disk.img"), b"LABELONE", 512);
     host::succeeds(&mut adopt("disk.img"));
 }
 
 /// The system would take the partition when it starts.
 #[test]
 fn a_disk_with_a_member_in_a_partition_is_refused() {
-    let missing = host::root().or_else(|| host::programs(&["losetup", "blockdev"]));
-    need!("a member in a partition", missing.or_else(|| host::loop_mounts("ext4")));
+    need!("a member in a partition", missing());
     let system = System::new("member_within");
     let disk = system.path("disk");
     let file = File::create_new(&disk).unwrap();
@@ -125,13 +126,7 @@ fn a_disk_with_a_member_in_a_partition_is_refused() {
     let _link = ById::new(device.device(), "member-within");
     let adopt = ["adopt", device.device(), "--name", &system.name, "--area", "area", "--dry-run"];
     host::succeeds(&mut system.command(&adopt));
-    let second = 2049 * 512;
-    File::options()
-        .write(true)
-        .open(device.device())
-        .unwrap()
-        .write_all_at(b"LABELONE", second)
-        .unwrap();
+    write(device.device(), b"LABELONE", 2049 * 512);
     let words = [device.device(), "has a partition that is an LVM physical volume", "pvremove"];
     host::refused(&mut system.command(&adopt), &words);
 }
@@ -170,7 +165,7 @@ impl OnDevice {
     fn goes(&self) {
         let area = fs::read(self.device.device()).unwrap();
         self.system.release_ends_early();
-        self.write(&area, 0);
+        write(self.device.device(), &area, 0);
     }
 
     /// As [`Self::goes`], but the power cut came before the last write that makes it blank.
@@ -180,14 +175,8 @@ impl OnDevice {
         self.zero(15 * MIB, MIB);
     }
 
-    fn write(&self, bytes: &[u8], from: u64) {
-        let device = File::options().write(true).open(self.device.device()).unwrap();
-        device.write_all_at(bytes, from).unwrap();
-        device.sync_all().unwrap();
-    }
-
     fn zero(&self, from: u64, bytes: u64) {
-        self.write(&vec![0; bytes as usize], from);
+        write(self.device.device(), &vec![0; bytes as usize], from);
     }
 
     /// Releases the disk again; returns what it notes.
@@ -256,7 +245,7 @@ fn a_repeated_release_leaves_what_others_have_on_the_device() {
     let device = adopted.device.device();
     adopted.goes();
     adopted.zero(4096, MIB - 4096);
-    adopted.write(b"\xfc\x4e\x2b\xa9", 4096);
+    write(device, b"\xfc\x4e\x2b\xa9", 4096);
     let kept = fs::read(device).unwrap();
     let said = adopted.release();
     assert!(said.contains("stays as it is"), "{said}");
@@ -266,8 +255,7 @@ fn a_repeated_release_leaves_what_others_have_on_the_device() {
 /// Only the device is left to do: all else was undone.
 #[test]
 fn a_repeated_release_ends_although_the_device_of_its_area_fails_or_is_in_use() {
-    let missing = host::root().or_else(|| host::programs(&["losetup", "blockdev"]));
-    need!("an area on a device", missing.or_else(|| host::loop_mounts("ext4")));
+    need!("an area on a device", missing());
     let adopted = OnDevice::new("refuses");
     let device = adopted.device.device();
     adopted.half_blank();

@@ -268,7 +268,7 @@ impl Server {
         let mut child = command.spawn().unwrap();
         let lines = lines_of(child.stdout.take().unwrap());
         let errors = lines_of(child.stderr.take().unwrap());
-        let watch = watch(pid_of(&child));
+        let watch = watch(Pid::from_child(&child));
         let mount = mount.map(Path::to_owned);
         Self { child, lines, errors, json, mount, has_ended: false, _watch: watch }
     }
@@ -308,7 +308,7 @@ impl Server {
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
-        kill_process(pid_of(&self.child), signal).unwrap();
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
     /// Kills it, and waits for its end.
@@ -364,7 +364,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         // It refuses while its mount is in use.
         if self.wait(Duration::ZERO).is_none() {
-            let _ = kill_process(pid_of(&self.child), Signal::TERM);
+            let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
             self.wait(Duration::from_secs(4));
         }
         if self.wait(Duration::ZERO).is_none() {
@@ -375,10 +375,6 @@ impl Drop for Server {
             let _ = Command::new("umount").arg("-l").arg(path).output();
         }
     }
-}
-
-fn pid_of(child: &Child) -> Pid {
-    Pid::from_child(child)
 }
 
 /// Kills a server that runs far beyond its test's time. Programs that hang in its mounts then get
@@ -424,7 +420,7 @@ pub(crate) fn is_mounted(path: &Path) -> bool {
 }
 
 /// A loop device.
-pub(crate) struct Loop(String);
+pub(crate) struct Loop(pub(crate) String);
 
 impl Loop {
     pub(crate) fn attach(file: &Path, options: &[&str]) -> Self {

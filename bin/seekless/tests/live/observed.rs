@@ -238,15 +238,6 @@ fn a_partition_is_found_at_its_place_on_the_volume() {
     assert!(!read.contains(&(7 * 8)), "{read:?}");
 }
 
-/// A loop device that was attached by its number, detached whatever happens.
-struct Attached(String);
-
-impl Drop for Attached {
-    fn drop(&mut self) {
-        let _ = attempt(["losetup", "-d", &self.0]);
-    }
-}
-
 /// Loop devices' numbers go from hand to hand.
 #[test]
 fn another_disk_under_the_same_number_is_not_learned_from() {
@@ -268,7 +259,7 @@ fn another_disk_under_the_same_number_is_not_learned_from() {
     // number.
     disk.detach();
     let again = attempt(["losetup".as_ref(), name.as_ref(), other.as_os_str()]);
-    let attached = again.status.success().then(|| Attached(name.clone()));
+    let attached = again.status.success().then(|| Loop(name.clone()));
     let read_other = attached.is_some() && read("9");
     need!("observe: another disk", (!read_other).then(|| "its number was taken".to_owned()));
     case.server.expect("streams: all requests are one (waiting for ");

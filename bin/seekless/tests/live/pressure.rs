@@ -19,10 +19,10 @@ const MIB: u64 = 1 << 20;
 const STILL: Duration = Duration::from_secs(40);
 
 /// A memory cgroup (version 1); removed when it is empty.
-struct Group(PathBuf);
+pub(crate) struct Group(pub(crate) PathBuf);
 
 impl Group {
-    fn new(name: &str, limit: u64) -> Self {
+    pub(crate) fn new(name: &str, limit: u64) -> Self {
         let group =
             Self(Path::new(CGROUPS).join(format!("seekless-{}-{name}", std::process::id())));
         fs::create_dir(&group.0).unwrap();
@@ -58,16 +58,16 @@ fn abort(device: u64) {
     let _ = fs::write(connections.join(rustix::fs::minor(device).to_string()).join("abort"), "1");
 }
 
+pub(crate) fn no_group() -> Option<String> {
+    (!Path::new(CGROUPS).join("memory.limit_in_bytes").exists()).then(|| format!("no {CGROUPS}"))
+}
+
 fn missing() -> Option<String> {
-    let group = || {
-        (!Path::new(CGROUPS).join("memory.limit_in_bytes").exists())
-            .then(|| format!("no {CGROUPS}"))
-    };
     host::root()
         .or_else(host::fuse)
         .or_else(|| host::loop_mounts("ext4"))
         .or_else(|| host::programs(&["mkfs.ext4", "losetup", "dd", "sh", "timeout"]))
-        .or_else(group)
+        .or_else(no_group)
 }
 
 /// Writes more than the limit to a new file system on the mount, inside the group. The disk's image

@@ -15,6 +15,7 @@ use crate::host::{
     self, Loop, Mount, Numbers, Server, attempt, lines_of, next_line, run, seekless,
 };
 use crate::need;
+use crate::pressure::{Group, no_group};
 
 /// Files of the job, in folders of ten.
 const FILES: usize = 800;
@@ -473,28 +474,11 @@ fn a_daemon_killed_at_any_time_leaves_no_trace_and_a_damaged_state_is_said() {
     mount.unmount();
 }
 
-/// Ends every process in a control group of its own, and the group.
-struct Group(PathBuf);
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        let start = Instant::now();
-        while fs::remove_dir(&self.0).is_err() && start.elapsed() < Duration::from_secs(5) {
-            std::thread::yield_now();
-        }
-    }
-}
-
 #[test]
 fn what_is_ahead_fits_into_the_daemons_control_group() {
     const LIMIT: u64 = 32 << 20;
-    let root = Path::new("/sys/fs/cgroup/memory");
-    let first = root.join("memory.limit_in_bytes").exists();
-    let no_group = (!first).then(|| "no control groups of memory, version 1".to_owned());
-    need!("watch: control group", missing("ext4").or(no_group));
-    let group = Group(root.join(format!("seekless-test-{}", std::process::id())));
-    fs::create_dir(&group.0).unwrap();
-    fs::write(group.0.join("memory.limit_in_bytes"), LIMIT.to_string()).unwrap();
+    need!("watch: control group", missing("ext4").or_else(no_group));
+    let group = Group::new("watch", LIMIT);
     let slow = Slow::new("ext4");
     let state = slow.dir.path().join("state");
     let mount = slow.mount();

@@ -5,13 +5,15 @@ use std::fs;
 use std::path::Path;
 
 use rustix::fs::{
-    AtFlags, CWD, Gid, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, Uid, XattrFlags,
+    AtFlags, CWD, Gid, OFlags, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, Uid, XattrFlags,
     chmodat, chownat, futimens, getxattr, lgetxattr, link, listxattr, lsetxattr, removexattr,
     setxattr, symlink, utimensat,
 };
 use rustix::io::Errno;
 
-use crate::case::{ALICE, BOB, BOB_IN_GROUP, Case, Check, Facts, User, chmod, chown, later, open};
+use crate::case::{
+    ALICE, BOB, BOB_IN_GROUP, Case, Check, Facts, User, chmod, chown, later, mode, open,
+};
 use crate::sys;
 
 pub(crate) const CHECKS: &[(&str, Check)] = &[
@@ -88,10 +90,6 @@ fn inode_flags(c: &mut Case<'_>) {
     let file = c.at("f");
     c.reads("its bytes", &file, b"content");
     c.ok("chmod", rustix::fs::chmod(&file, mode(0o600)));
-}
-
-fn mode(bits: u32) -> Mode {
-    Mode::from_raw_mode(bits)
 }
 
 fn own(path: &Path, uid: Option<u32>, gid: Option<u32>, flags: AtFlags) -> Result<(), Errno> {

@@ -213,6 +213,10 @@ pub(crate) fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().chars().take(24).collect()
 }
 
+pub(crate) fn mode(bits: u32) -> Mode {
+    Mode::from_raw_mode(bits)
+}
+
 pub(crate) fn chmod(path: &Path, mode: u32) -> std::io::Result<()> {
     fs::set_permissions(path, fs::Permissions::from_mode(mode))
 }

@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, RenameFlags, link, linkat, makedev, mkdir, mkfifoat,
-    mknodat, readlink, rename, renameat_with, rmdir, symlink, unlink,
+    AtFlags, CWD, FileType, OFlags, RenameFlags, link, linkat, makedev, mkdir, mkfifoat, mknodat,
+    readlink, rename, renameat_with, rmdir, symlink, unlink,
 };
 use rustix::io::Errno;
 
-use crate::case::{Case, Check, Facts, chmod, later, open};
+use crate::case::{Case, Check, Facts, chmod, later, mode, open};
 
 pub(crate) const CHECKS: &[(&str, Check)] = &[
     ("mkdir", making_directories),
@@ -57,10 +57,6 @@ fn held_alone(c: &mut Case<'_>) {
         }
         c.reads(how, &again, b"and written");
     }
-}
-
-fn mode(bits: u32) -> Mode {
-    Mode::from_raw_mode(bits)
 }
 
 /// The three ways in which a path that leads nowhere fails, for an operation on one path.

@@ -492,11 +492,12 @@ impl World {
     }
 }
 
-pub(crate) fn live(seed: u64, steps: usize) -> Tally {
+/// `tally`: the counts so far.
+pub(crate) fn live(seed: u64, steps: usize, tally: Tally) -> Tally {
     let mut rng = Pcg64Mcg::seed_from_u64(seed);
     let other = vec![Ordered::default(); FILES];
     let truth = vec![vec![None]; FILES];
-    let mut world = World::new(empty(), other, truth, &mut rng, Tally::default());
+    let mut world = World::new(empty(), other, truth, &mut rng, tally);
     let mut seen = 0;
     for _ in 0..steps {
         world.step(&mut rng);
@@ -539,20 +540,8 @@ fn every_synced_file_is_whole_and_in_one_place_after_every_crash() {
     let seeds = std::env::var("SEEKLESS_FS_SEEDS").ok().and_then(|s| s.parse().ok()).unwrap_or(24);
     let mut all = Tally::default();
     for seed in 0..seeds {
-        let found = std::panic::catch_unwind(|| live(seed, 400));
-        let t = found.unwrap_or_else(|_| panic!("seed {seed}"));
-        all.states += t.states;
-        all.damaged += t.damaged;
-        all.told += t.told;
-        all.arrived += t.arrived;
-        all.returned += t.returned;
-        all.late += t.late;
-        all.removed += t.removed;
-        all.emptied += t.emptied;
-        all.synced += t.synced;
-        all.checkpoints += t.checkpoints;
-        all.dead += t.dead;
-        all.split += t.split;
+        let found = std::panic::catch_unwind(|| live(seed, 400, all));
+        all = found.unwrap_or_else(|_| panic!("seed {seed}"));
     }
     println!("{all:?}");
     assert!(all.states > 100 * seeds && all.damaged > 30 * seeds && all.told > seeds, "{all:?}");

@@ -1,5 +1,4 @@
 //! The rules by which a claim holds, at their limits.
-#![allow(clippy::unwrap_used)]
 
 use super::*;
 

@@ -75,7 +75,6 @@ impl Model<'_> {
 
 impl Modelled<'_> {
     /// The tables for the terminal.
-    #[must_use]
     pub fn tables(&self) -> [Table; 2] {
         [self.light().baseline(0), self.loaded().baseline(0)]
     }
@@ -109,7 +108,6 @@ impl Modelled<'_> {
     }
 
     /// The numbers, as schema `seekless.model/1`.
-    #[must_use]
     pub fn json(&self) -> Value {
         let Model { disk, effort, .. } = self.model;
         json!({

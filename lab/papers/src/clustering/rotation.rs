@@ -58,7 +58,6 @@ pub struct Rotation {
 impl Rotation {
     /// For cylinders of `tracks` tracks with `positions` blocks each, up to `most` requests, or up
     /// to the number of blocks. All arguments are at least 1.
-    #[must_use]
     pub fn new(positions: u32, tracks: u32, most: u32, start: Start) -> Self {
         let (positions, tracks) = (positions.max(1), tracks.max(1));
         let most = most.clamp(1, positions.saturating_mul(tracks));
@@ -67,26 +66,22 @@ impl Rotation {
     }
 
     /// Blocks of a track.
-    #[must_use]
     pub const fn positions(&self) -> u32 {
         self.positions
     }
 
     /// Blocks of a cylinder.
-    #[must_use]
     pub const fn blocks(&self) -> u32 {
         self.positions * self.tracks
     }
 
     /// The greatest number of requests with a counted cost.
-    #[must_use]
     pub fn most(&self) -> u32 {
         self.costs.len() as u32
     }
 
     /// Expected revolutions for k requests in order of position, with transfer; 0 for none. For
     /// more than [`Self::most`], the cost of that many.
-    #[must_use]
     pub fn ordered(&self, k: u32) -> f64 {
         k.min(self.most()).checked_sub(1).map_or(0.0, |i| self.costs[i as usize])
     }

@@ -176,8 +176,6 @@ fn micro_benchmarks(answers: &mut Answers, cells: &Cells) {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use super::*;
 
     fn cell(id: &str, ops: f64) -> Value {

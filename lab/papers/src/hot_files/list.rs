@@ -24,7 +24,6 @@ pub struct HotFile {
 
 impl HotFile {
     /// Bytes transferred per byte stored.
-    #[must_use]
     pub fn temperature(&self) -> f64 {
         self.moved as f64 / self.stored.max(1) as f64
     }

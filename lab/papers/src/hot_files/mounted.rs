@@ -94,7 +94,6 @@ impl Mounted {
     }
 
     /// Why no blocks may be exchanged here; `None` if they may.
-    #[must_use]
     pub fn refusal(&self) -> Option<&str> {
         self.refusal.as_deref()
     }

@@ -20,7 +20,6 @@ pub struct Survey {
 }
 
 /// Looks at every file of a list. A file with two entries counts once.
-#[must_use]
 pub fn survey(mounted: &Mounted, list: &List) -> Survey {
     let swaps = location::swap_files(mounted);
     let mut seen: rustc_hash::FxHashSet<u64> = Default::default();
@@ -53,13 +52,11 @@ pub fn survey(mounted: &Mounted, list: &List) -> Survey {
 
 impl Survey {
     /// Files left alone, by reason.
-    #[must_use]
     pub const fn left_alone(&self) -> &BTreeMap<&'static str, u64> {
         &self.alone
     }
 
     /// The head's travel at the present locations, and with all files side by side.
-    #[must_use]
     pub fn trips(&self, mounted: &Mounted, travel: &Travel) -> [Trip; 2] {
         [travel.between(&self.present()), travel.between(&self.ideal(mounted))]
     }

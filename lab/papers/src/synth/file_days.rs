@@ -92,7 +92,6 @@ impl FileDay {
     /// Requests from one shuffle to the next: the paper's 100,000, about an hour of its traces. The
     /// light day has fewer in all, and would have no group: there it is a 24th of the day. Our
     /// number.
-    #[must_use]
     pub const fn interval(&self) -> u64 {
         let hour = self.requests / 24;
         if hour < 100_000 { hour } else { 100_000 }

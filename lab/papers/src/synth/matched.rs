@@ -11,7 +11,6 @@ use crate::Progress;
 pub type Matched = (&'static str, Unit, f64, f64);
 
 /// Our numbers beside the paper's, sizes at the trace's scale.
-#[must_use]
 pub fn matched(synthetic: &Synthetic, ours: &Table1) -> [Matched; 8] {
     let Printed { size_gb, read_gb, unique_read_gb, written_gb, unique_written_gb, .. } =
         synthetic.personality.printed;

@@ -145,14 +145,12 @@ impl Synthetic {
     }
 
     /// The week as a trace: the same requests each time it is opened.
-    #[must_use]
     pub fn source(self) -> Source {
         let week = move || -> Box<dyn Generated> { Box::new(play::Play::new(&self)) };
         Source::generated(self.personality.name, Arc::new(week))
     }
 
     /// Size of the file system, whole pages.
-    #[must_use]
     pub fn size(&self) -> Bytes {
         Bytes(self.pages(self.personality.printed.size_gb) * seekless_block::PAGE_BYTES)
     }

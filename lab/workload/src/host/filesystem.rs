@@ -160,7 +160,6 @@ impl FsKind {
     }
 
     /// The missing requirement on this host: the program that creates it, or the kernel's driver.
-    #[must_use]
     pub fn missing(&self) -> Option<String> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let program = self.make.first()?;

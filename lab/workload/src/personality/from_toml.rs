@@ -140,6 +140,7 @@ struct RawVariant {
     threads: BTreeMap<Spanned<String>, u32>,
 }
 
+#[derive(Default)]
 struct Reader<'a> {
     text: ConfigText<'a>,
     sets: Vec<FileSetSpec>,
@@ -157,13 +158,7 @@ impl Personality {
     /// Parses one of the variants in the file.
     pub(crate) fn toml_variant(file: &str, text: &str, variant: Option<&str>) -> Parsed<Self> {
         let raw: Raw = config_text::toml(file, text)?;
-        let mut reader = Reader {
-            text: ConfigText { file, text },
-            sets: Vec::new(),
-            gates: Vec::new(),
-            posts: Vec::new(),
-            steps: 0,
-        };
+        let mut reader = Reader { text: ConfigText { file, text }, ..Reader::default() };
         for set in raw.set {
             let spec = reader.set(set)?;
             reader.sets.push(spec);

@@ -296,7 +296,6 @@ impl Personality {
     }
 
     /// Total number of threads.
-    #[must_use]
     pub fn threads(&self) -> u32 {
         self.flows.iter().map(|f| f.threads).sum()
     }

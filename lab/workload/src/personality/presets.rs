@@ -34,7 +34,6 @@ const ALL: &[Preset] = presets!(
 );
 
 /// All built-in workloads.
-#[must_use]
 pub const fn presets() -> &'static [Preset] {
     ALL
 }

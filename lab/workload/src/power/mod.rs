@@ -70,7 +70,6 @@ impl Energy {
     }
 
     /// As text, with operations per joule.
-    #[must_use]
     pub fn told(&self, operations: u64) -> String {
         let basis = match self.source.basis {
             Basis::Measured => "measured",

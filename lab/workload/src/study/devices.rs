@@ -146,8 +146,6 @@ impl Study<'_> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use super::*;
 
     fn reading(joules: f64, disk_s: f64, real_s: f64) -> DiskReading {

@@ -80,8 +80,6 @@ pub(super) fn read_records(text: &str) -> Result<(Vec<RunRecord>, usize), (usize
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use super::*;
 
     #[test]

@@ -27,7 +27,6 @@ fn times(range: Option<(f64, f64)>) -> String {
 
 impl<'a> StudyReport<'a> {
     /// The results that a folder holds.
-    #[must_use]
     pub fn new(stored: &'a Stored) -> Self {
         let results = Results::new(&stored.spec.cells, &stored.records);
         let (devices, workloads) = results.axes();
@@ -36,7 +35,6 @@ impl<'a> StudyReport<'a> {
     }
 
     /// The results, as schema `seekless.study/1`.
-    #[must_use]
     pub fn json(&self) -> serde_json::Value {
         let advice = self.advice();
         let linear: Vec<_> = self
@@ -69,19 +67,16 @@ impl<'a> StudyReport<'a> {
     }
 
     /// The tables for the terminal.
-    #[must_use]
     pub fn tables(&self) -> [Table; 3] {
         [self.measured(), self.table_2(), self.table_3()]
     }
 
     /// The cells whose runs failed, and why.
-    #[must_use]
     pub fn failed(&self) -> &[(String, String)] {
         &self.results.failed
     }
 
     /// Advice, a sentence for each device and workload.
-    #[must_use]
     pub fn advice(&self) -> Vec<String> {
         self.best.iter().map(advice_sentence).collect()
     }
@@ -144,7 +139,6 @@ impl<'a> StudyReport<'a> {
     }
 
     /// The results with figures. `dir` is the folder of the study.
-    #[must_use]
     pub fn document(&self, dir: &Path) -> Report {
         let advice = self.advice();
         let lead = advice.first().cloned().unwrap_or_else(|| "Nothing was measured.".to_owned());

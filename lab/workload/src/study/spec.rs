@@ -119,7 +119,6 @@ pub struct Cell {
 
 impl Cell {
     /// Its unique name within a study.
-    #[must_use]
     pub fn id(&self) -> String {
         let rate = self.rate.map_or(String::new(), |r| format!("@{r}"));
         format!("{}/{}/{}{rate}", self.device, self.system(), self.workload)

@@ -25,6 +25,7 @@ pub(super) struct Attribute {
     pub(super) at: usize,
 }
 
+#[derive(Default)]
 pub(super) struct Parser<'a> {
     source: ConfigText<'a>,
     words: Vec<Word>,
@@ -49,18 +50,7 @@ impl Personality {
     /// Parses a workload in Filebench's language, as far as its shipped personalities use it.
     pub(crate) fn wml(file: &str, text: &str) -> Parsed<Self> {
         let source = ConfigText { file, text };
-        let mut parser = Parser {
-            source,
-            words: words(source)?,
-            next: 0,
-            variables: BTreeMap::new(),
-            sets: Vec::new(),
-            flows: Vec::new(),
-            gates: Vec::new(),
-            posts: Vec::new(),
-            rate: None,
-            steps: 0,
-        };
+        let mut parser = Parser { source, words: words(source)?, ..Parser::default() };
         parser.all()?;
         let end = text.len();
         if parser.sets.is_empty() || parser.flows.is_empty() {

@@ -16,7 +16,7 @@ use crate::write_buffer::ring::{Ring, Segment};
 use crate::{Config, Engine, Mode};
 
 /// The parameters of a new area.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct FormatOptions {
     /// Drawn at random.
     pub uuid: [u8; 16],
@@ -153,7 +153,7 @@ pub(crate) struct Identity {
 }
 
 /// The checkpoint's account of its moment.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Moment {
     pub(crate) dirty: bool,
     /// At a detach in order: the driver's proof about home.
@@ -336,17 +336,10 @@ fn make(
     let mut config = Config::new(options.capacity);
     config.grid = options.grid;
     let moment = Moment {
-        dirty: false,
         stamp: Some([0; 32]),
         mode: options.mode,
-        checkpoint_slot: 0,
-        checkpoint_generation: 0,
         position: (Segment(0), 0, sequence, 0),
-        tail: Segment(0),
-        plan: 0,
-        trail_head: 0,
-        learned: 0,
-        in_place: false,
+        ..Moment::default()
     };
     let superblock = identity.superblock(&config, &geo, &moment);
     let places = superblock.places();
@@ -487,7 +480,6 @@ pub(crate) fn resume(
 }
 
 /// The configuration after an attach: the superblock decides these values, not the driver.
-#[must_use]
 pub fn divided_like(config: Config, s: &Superblock, geo: &Geometry) -> Config {
     let (write_buffer_percent, replicas) = geo.contents(s.area_size).parts();
     Config {

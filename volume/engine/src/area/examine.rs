@@ -109,19 +109,16 @@ pub fn examine(area: &mut dyn Device) -> Result<Examined, AttachError> {
 
 impl Examined {
     /// The superblock.
-    #[must_use]
     pub const fn superblock(&self) -> &Superblock {
         &self.recovered.superblock
     }
 
     /// Whether the area was detached in order, and nothing was written since.
-    #[must_use]
     pub fn is_clean(&self) -> bool {
         self.recovered.is_clean()
     }
 
     /// Records of the log behind the checkpoint.
-    #[must_use]
     pub const fn records(&self) -> u64 {
         self.recovered.records
     }
@@ -146,7 +143,6 @@ impl Examined {
     }
 
     /// The only valid copy of a home page, if it stands in the area: its sectors there and its sum.
-    #[must_use]
     pub fn newest(&self, page: u64) -> Option<(Extent, PageSum)> {
         let r = &self.recovered;
         let slot = r.map.find(HomePage(page))?;
@@ -163,7 +159,6 @@ impl Examined {
     }
 
     /// The sectors of a home page.
-    #[must_use]
     pub fn home_of(&self, page: u64) -> Extent {
         self.recovered.home_of(page)
     }
@@ -177,13 +172,11 @@ impl Examined {
 
     /// Whether the client has discarded a home page and not written it since. Such a page reads as
     /// zeroes, whatever home holds.
-    #[must_use]
     pub fn is_free(&self, page: u64) -> bool {
         self.recovered.free.contains(page)
     }
 
     /// The size of all such pages, and of those that may hold bytes of replicas.
-    #[must_use]
     pub fn free(&self) -> (Sectors, Sectors) {
         let sectors = |set: &Extents| Sectors(set.pages() * PAGE_SECTORS);
         (sectors(&self.recovered.free), sectors(&self.recovered.stained))

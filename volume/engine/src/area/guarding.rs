@@ -10,7 +10,6 @@ use crate::{Engine, Io, Mode};
 /// The operation that carries out `op` in the guard region. The region keeps its space, so a
 /// discard must write zeroes there: clients read zeroes there, and after a crash the
 /// area may not know of the discard.
-#[must_use]
 pub const fn in_guard_region(op: Op) -> Op {
     match op {
         Op::Discard => Op::WriteZeroes,
@@ -61,7 +60,6 @@ pub struct Guarding {
 
 impl Guarding {
     /// For a volume that was just attached, perhaps only to be drained.
-    #[must_use]
     pub fn new(engine: &Engine, to_drain: bool) -> Self {
         let has_replicas = engine.replicated().is_some();
         let mode = engine.mode();
@@ -80,7 +78,6 @@ impl Guarding {
 
     /// Whether to go on with an interrupted drain, so that the guard can go down. `up`: the guard
     /// is up.
-    #[must_use]
     pub fn resumes_drain(&self, engine: &Engine, up: bool) -> bool {
         up && engine.mode() == Mode::WriteThrough && !self.has_replicas
     }
@@ -108,7 +105,6 @@ impl Guarding {
     }
 
     /// Whether replicas are off now.
-    #[must_use]
     pub const fn holds(&self) -> bool {
         self.holds
     }
@@ -118,7 +114,6 @@ impl Guarding {
     }
 
     /// Whether a move is in progress.
-    #[must_use]
     pub fn is_moving(&self) -> bool {
         self.now != GuardMove::None
     }
@@ -135,7 +130,6 @@ impl Guarding {
     }
 
     /// Whether home alone holds what clients read, and the superblock says so.
-    #[must_use]
     pub fn is_home_complete(&self, engine: &Engine) -> bool {
         engine.is_drained()
             && (!self.has_replicas || self.holds)

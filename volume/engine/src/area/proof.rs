@@ -51,7 +51,6 @@ impl Proof {
     }
 
     /// Whether nobody else can have written home since the area was last in use.
-    #[must_use]
     pub(crate) const fn keeps_home(&self) -> bool {
         matches!(self.guard, HomeGuard::SameDevice | HomeGuard::Up(_))
     }

@@ -252,7 +252,6 @@ impl Engine {
     /// Why the last attempt failed, if no similar attempt has succeeded since. A drain, a change of
     /// the mode and a detach wait for it. The engine tries again every second. [`Trouble::Lost`]
     /// stays.
-    #[must_use]
     pub fn trouble(&self) -> Option<Trouble> {
         let lost = || self.sync.lost.then_some(Trouble::Lost);
         let damaged = || (self.scrubbed().lost > 0).then_some(Trouble::Copies);

@@ -111,7 +111,6 @@ pub(crate) struct Scrub {
 
 impl Engine {
     /// Results of the scrub.
-    #[must_use]
     pub fn scrubbed(&self) -> Scrubbed {
         let scrub = &self.background.scrub;
         let still = |&&(slot, sum): &&(Slot, PageSum)| {

@@ -302,7 +302,7 @@ mod tests {
 
     #[test]
     fn a_read_across_segments_is_a_reader_of_each() {
-        let geo = Geometry::new(8, 4, 2).unwrap_or(Geometry::NONE);
+        let geo = Geometry::new(8, 4, 2).unwrap_or_default();
         let mut copies = Copies::new(&geo, PageMap::new(geo.slots()));
         copies.begin_read(Slot(7), 4);
         copies.begin_read(Slot(15), 1);

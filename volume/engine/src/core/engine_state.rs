@@ -132,13 +132,11 @@ impl EngineState {
 
 impl Engine {
     /// Whether the last checkpoint is complete after [`crate::Input::Detach`].
-    #[must_use]
     pub const fn is_detached(&self) -> bool {
         self.state.is_detached()
     }
 
     /// How often the last checkpoint failed. The engine tries again every second.
-    #[must_use]
     pub const fn failed_detaches(&self) -> u32 {
         self.background.detaches_failed
     }
@@ -146,13 +144,11 @@ impl Engine {
     /// How many flushes have failed of devices that may have newest bytes, writes with FUA included.
     /// Each client must hear of each: the next flush may succeed without bytes that clients have
     /// written.
-    #[must_use]
     pub const fn failed_flushes(&self) -> u64 {
         self.sync.home.failures + self.sync.area_client_failures
     }
 
     /// Whether everything is at home, and the write buffer takes nothing more.
-    #[must_use]
     pub fn is_drained(&self) -> bool {
         self.state.mode() == Mode::WriteThrough
             && !self.state.is_draining()
@@ -211,7 +207,6 @@ impl Engine {
     }
 
     /// Whether the engine left write-back by itself, because the area failed.
-    #[must_use]
     pub const fn has_fallen_back(&self) -> bool {
         self.fell_back
     }

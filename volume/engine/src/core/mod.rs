@@ -142,7 +142,6 @@ pub(crate) struct RequestOrigin {
 }
 
 /// The pages of RAM that an extent touches, where home's pages begin at this sector.
-#[must_use]
 pub fn ram_pages(grid: Sectors, extent: Extent) -> std::ops::Range<u64> {
     PageGrid::new(grid).pages(extent)
 }
@@ -150,7 +149,6 @@ pub fn ram_pages(grid: Sectors, extent: Extent) -> std::ops::Range<u64> {
 impl Engine {
     /// An engine whose area has just been formatted: no copies, an empty log. The pages that
     /// [`format_area`] writes count as written.
-    #[must_use]
     pub fn new(config: Config) -> Self {
         let geo = Geometry::of(&config);
         Self::with(config, geo, Identity::fresh(&config), PageMap::new(geo.slots()))
@@ -315,7 +313,6 @@ impl Engine {
     }
 
     /// A page of metadata that [`Output::Put`] names. It stands until the next [`Self::handle`].
-    #[must_use]
     pub fn page(&self, page: u32) -> &[u8; PAGE_BYTES as usize] {
         &self.pages[page as usize]
     }

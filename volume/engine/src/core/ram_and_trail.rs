@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn the_way_from_the_head_is_counted_in_the_largest_trail_too() {
         let cache = RamCache::new(0, PageGrid::new(Sectors(0)));
-        let copies = Copies::new(&Geometry::NONE, PageMap::new(0));
+        let copies = Copies::new(&Geometry::default(), PageMap::new(0));
         let (slots, head) = (u32::MAX - 7, 1 << 31);
         let seen = RamAndTrail { cache: &cache, copies: &copies, head, slots };
         let ways = [head - 1, 0, slots - 1, head].map(|slot| seen.behind_head(slot));

@@ -95,13 +95,11 @@ impl Ahead {
 
 impl Engine {
     /// Counts of prefetched pages.
-    #[must_use]
     pub fn prefetched(&self) -> Option<Prefetched> {
         self.ahead.as_ref().map(|ahead| ahead.policy.counts())
     }
 
     /// Where the trail is written next, and its size; `None` without a trail.
-    #[must_use]
     pub fn trail(&self) -> Option<(Bytes, Bytes)> {
         let keeps = self.ahead.is_some() && self.config.keeps_trail() && self.free.takes_plans();
         let bytes = |slots: u32| Bytes(u64::from(slots) * PAGE_BYTES);

@@ -10,7 +10,7 @@ impl Geometry {
     /// one that is too small.
     pub(crate) fn of(config: &Config) -> Self {
         let contents = Contents::new(config.write_buffer_percent, config.replicas);
-        Self::fit_smaller(config.area, config.segment_pages, contents).unwrap_or(Self::NONE)
+        Self::fit_smaller(config.area, config.segment_pages, contents).unwrap_or_default()
     }
 
     /// The slot of a page of a plan's places.

@@ -10,33 +10,28 @@ use crate::{Config, Engine, IoId, Mode, Pending, Stats};
 impl Engine {
     /// When to send [`crate::Input::Tick`], if ever: background work waits for its budget or for
     /// idle clients.
-    #[must_use]
     pub const fn wakeup(&self) -> Option<SimTime> {
         self.background.wakeup
     }
 
     /// Whether an I/O in flight only reads ahead: no client asked for its pages when it began.
-    #[must_use]
     pub fn reads_ahead(&self, io: IoId) -> bool {
         let pending = self.pending.get(io.0 as usize).and_then(Option::as_ref);
         matches!(pending, Some(Pending::Read(read)) if read.wanted.is_empty())
     }
 
     /// Progress of the move to the installed plan; `None` without a move.
-    #[must_use]
     pub fn progress(&self) -> Option<Progress> {
         if self.state.is_detached() { None } else { self.background.progress() }
     }
 
     /// The counters.
-    #[must_use]
     pub fn stats(&self) -> Stats {
         let prefetch = self.ahead.as_ref().map(|ahead| ahead.policy.counts()).unwrap_or_default();
         Stats { prefetched: prefetch.pages, prefetch_used: prefetch.used, ..self.stats }
     }
 
     /// Sectors that have a usable copy.
-    #[must_use]
     pub fn copied(&self) -> Sectors {
         Sectors(
             (self.copies.count(CopyState::Clean) + self.copies.count(CopyState::Dirty))
@@ -45,7 +40,6 @@ impl Engine {
     }
 
     /// The clean copies in the places of plans, in order of place: the rest of all installed plans.
-    #[must_use]
     pub fn standing(&self) -> Plan {
         let mut copies: Vec<Copy> = Vec::new();
         for place in 0..self.geo.capacity().0 / PAGE_SECTORS {
@@ -66,32 +60,27 @@ impl Engine {
     }
 
     /// Sectors whose only valid copy stands in the area.
-    #[must_use]
     pub fn dirty(&self) -> Sectors {
         Sectors(self.copies.count(CopyState::Dirty) * PAGE_SECTORS)
     }
 
     /// Sectors whose copies have yet to be proven equal to their homes.
-    #[must_use]
     pub fn in_doubt(&self) -> Sectors {
         Sectors(self.copies.count(CopyState::Suspect) * PAGE_SECTORS)
     }
 
     /// Where writes go now.
-    #[must_use]
     pub const fn mode(&self) -> Mode {
         self.state.mode()
     }
 
     /// The settings at the start ([`Self::mode`] may have changed since). The engine raises memory
     /// sizes to what the area's division needs.
-    #[must_use]
     pub const fn config(&self) -> &Config {
         &self.config
     }
 
     /// The plan in force: a better one should begin with it.
-    #[must_use]
     pub fn plan(&self) -> Plan {
         let copies = self.background.todo.wants().iter().map(|&(slot, page, pages)| Copy {
             home: self.home_of(page, pages.into()),
@@ -101,7 +90,6 @@ impl Engine {
     }
 
     /// Capacity for a plan.
-    #[must_use]
     pub const fn room(&self) -> Sectors {
         self.geo.capacity()
     }

@@ -29,7 +29,6 @@ const PAGES: [Layout; 10] = [
 const INTRODUCTION: &str = include_str!("document.md");
 
 /// The document, as Markdown.
-#[must_use]
 pub fn document() -> String {
     let mut out = INTRODUCTION.to_owned();
     // Writing to a string cannot fail.

@@ -35,7 +35,6 @@ pub enum Contents {
 
 impl Contents {
     /// Replicas if they may take any space, else copies in the area.
-    #[must_use]
     pub const fn new(write_buffer_percent: u8, replicas: Sectors) -> Self {
         match replicas.0 {
             0 => Self::Copies { write_buffer_percent },
@@ -90,16 +89,15 @@ pub struct Geometry {
 /// Pages that the second and the third of three superblocks take.
 const SPREAD: u64 = 2;
 
-impl Geometry {
-    /// No area.
-    pub(crate) const NONE: Self = Self {
-        segment_pages: 8,
-        read_segments: 0,
-        log_segments: 0,
-        free_map_pages: 0,
-        spread: false,
-    };
+/// No area.
+impl Default for Geometry {
+    fn default() -> Self {
+        let (read_segments, log_segments, free_map_pages, spread) = Default::default();
+        Self { segment_pages: 8, read_segments, log_segments, free_map_pages, spread }
+    }
+}
 
+impl Geometry {
     /// The division that the superblock names.
     ///
     /// # Errors
@@ -159,7 +157,6 @@ impl Geometry {
 
     /// The pages of the superblocks in an area of this size. Two of three are the same if there are
     /// only two.
-    #[must_use]
     pub(crate) const fn superblocks(&self, area: Sectors) -> [u64; 3] {
         if self.spread { [0, self.log_at() - 1, area.0 / PAGE_SECTORS - 1] } else { [0, 1, 1] }
     }
@@ -170,7 +167,6 @@ impl Geometry {
     }
 
     /// Most bytes of learned state, which takes the place of a plan.
-    #[must_use]
     pub(crate) const fn learned_most(&self) -> u32 {
         let bytes = self.plan_pages() * super::LEARNED_PER_PAGE as u64;
         if bytes > u32::MAX as u64 { u32::MAX } else { bytes as u32 }
@@ -195,7 +191,6 @@ impl Geometry {
 
     /// The same with segments of at most `segment_pages` pages, halved until the area is large
     /// enough; `None` if the area is too small for any.
-    #[must_use]
     pub(crate) fn fit_smaller(
         area: Sectors,
         segment_pages: u32,
@@ -208,7 +203,6 @@ impl Geometry {
 
     /// The default size of an area for `replicas` sectors of replicas: their maps, the free maps,
     /// and a log of 32 MiB. A sixteenth is added, since a longer log makes checkpoints longer.
-    #[must_use]
     pub fn area_beside(replicas: Sectors) -> Sectors {
         let contents = Contents::Replicas { most: replicas };
         let needed = match Self::lasting(Sectors(0), SEGMENT_PAGES_DEFAULT, contents) {
@@ -221,7 +215,6 @@ impl Geometry {
 
     /// The contents for which [`Self::fit`] gives this division in an area of `area` sectors. Of
     /// several equal shares, the smallest; 0 if none fits.
-    #[must_use]
     pub fn contents(&self, area: Sectors) -> Contents {
         if self.free_map_pages > 0 {
             return Contents::Replicas { most: self.capacity() };
@@ -233,7 +226,6 @@ impl Geometry {
     }
 
     /// Capacity for a plan or for replicas: the read segments without their maps.
-    #[must_use]
     pub const fn capacity(&self) -> Sectors {
         let held = self.segment_pages as u64 - 1;
         Sectors(self.read_segments as u64 * held * PAGE_SECTORS)
@@ -309,67 +301,56 @@ impl Geometry {
     }
 
     /// Pages in a segment.
-    #[must_use]
     pub const fn segment_pages(&self) -> u32 {
         self.segment_pages
     }
 
     /// Segments that hold copies.
-    #[must_use]
     pub const fn read_segments(&self) -> u32 {
         self.read_segments
     }
 
     /// Segments of the log.
-    #[must_use]
     pub const fn log_segments(&self) -> u32 {
         self.log_segments
     }
 
     /// The numbers of the log's segments, which follow the read segments.
-    #[must_use]
     pub(crate) const fn log_segment_numbers(&self) -> Range<u32> {
         self.read_segments..self.read_segments + self.log_segments
     }
 
     /// Pages of all segments, with maps and headers.
-    #[must_use]
     pub const fn slots(&self) -> u32 {
         (self.read_segments + self.log_segments) * self.segment_pages
     }
 
     /// Pages of the read segments, with maps.
-    #[must_use]
     pub const fn read_slots(&self) -> u32 {
         self.read_segments * self.segment_pages
     }
 
     /// Pages of one checkpoint: its header and its entries.
-    #[must_use]
     pub const fn checkpoint_pages(&self) -> u64 {
         1 + self.slots().div_ceil(ENTRIES_PER_PAGE) as u64
     }
 
     /// The first page of a checkpoint's place, 0 or 1.
-    #[must_use]
     pub const fn checkpoint_at(&self, place: u8) -> u64 {
         SUPERBLOCKS + place as u64 * self.checkpoint_pages()
     }
 
     /// Pages of a free map; 0 if copies stand in the area.
-    #[must_use]
     pub const fn free_map_pages(&self) -> u32 {
         self.free_map_pages
     }
 
     /// The first page of a free map's place, 0 or 1.
-    #[must_use]
     pub(crate) const fn free_map_at(&self, place: u8) -> u64 {
         self.checkpoint_at(2) + place as u64 * self.free_map_pages as u64
     }
 
     /// The page of the area that a slot is; `None` for a replica, which stands at home.
-    #[must_use]
     pub const fn page_of(&self, slot: u32) -> Option<u64> {
         let read = self.read_slots();
         if slot >= read {
@@ -384,7 +365,6 @@ impl Geometry {
     }
 
     /// Pages of the plan: its header and its entries. None if copies stand at home.
-    #[must_use]
     pub(crate) const fn plan_pages(&self) -> u64 {
         if self.free_map_pages > 0 {
             return 0;
@@ -393,26 +373,22 @@ impl Geometry {
     }
 
     /// The first page of the plan.
-    #[must_use]
     pub(crate) const fn plan_at(&self) -> u64 {
         self.checkpoint_at(2) + 2 * self.free_map_pages as u64
     }
 
     /// The page of slot 0.
-    #[must_use]
     pub(crate) const fn data_at(&self) -> u64 {
         self.plan_at() + self.plan_pages()
     }
 
     /// Pages of the area that are in use.
-    #[must_use]
     pub const fn pages(&self) -> u64 {
         self.log_at() + (self.slots() - self.read_slots()) as u64 + self.spread as u64
     }
 }
 
 /// Pages of an area, in sectors from its start.
-#[must_use]
 pub const fn page_extent(page: u64, pages: u64) -> Extent {
     Extent::new(page * PAGE_SECTORS, pages * PAGE_SECTORS)
 }

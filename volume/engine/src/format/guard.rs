@@ -95,7 +95,6 @@ page! {
 impl GuardHeader {
     /// The generation of the next guard. `None` at the end of the count, which no guard of seekless
     /// reaches.
-    #[must_use]
     pub fn next_generation(&self) -> Option<u64> {
         (self.generation < COUNT_MAX).then_some(self.generation + 1)
     }
@@ -103,7 +102,6 @@ impl GuardHeader {
 
 impl GuardPage {
     /// The guard page with this number.
-    #[must_use]
     pub fn new(uuid: AreaId, generation: u64, number: u32, place: Label) -> Self {
         let area_generation = 0;
         let text = format!(
@@ -120,7 +118,6 @@ impl GuardPage {
     }
 
     /// The generation that stands in the first sector of a guard page, if the sector is one's.
-    #[must_use]
     pub fn area_generation_in(sector: &[u8]) -> u64 {
         let field = sector.get(const { Self::LAYOUT.part(112).range() });
         field.and_then(|bytes| u64::get(bytes).ok()).unwrap_or(0)
@@ -128,7 +125,6 @@ impl GuardPage {
 
     /// The area of a guard, and the generation that the guard names, by the first sector of its
     /// first page. The rest of the page may be another's already.
-    #[must_use]
     pub fn named_in(sector: &[u8]) -> Option<(AreaId, u64)> {
         fn field<T: Field>(sector: &[u8], at: usize) -> Option<T> {
             T::get(sector.get(GuardPage::LAYOUT.part(at).range())?).ok()
@@ -145,14 +141,12 @@ impl GuardPage {
     }
 
     /// All guard pages in order, as they stand on home, for an area of this generation.
-    #[must_use]
     pub fn all(uuid: AreaId, generation: u64, place: Label, area_generation: u64) -> Vec<u8> {
         Self::all_of(super::VERSION, &Self::new(uuid, generation, 0, place), area_generation)
     }
 
     /// The same as a seekless with this version of the format wrote them, one of those that are
     /// read.
-    #[must_use]
     pub fn all_of_version(
         version: u16,
         uuid: AreaId,

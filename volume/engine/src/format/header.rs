@@ -100,7 +100,6 @@ macro_rules! contents {
             )+];
 
             /// How many items of this kind a header may have.
-            #[must_use]
             pub(crate) const fn items_max(&self) -> usize {
                 match self {
                     $(Self::$name(_) => Self::most($code, <$item as Field>::BYTES),)+
@@ -115,7 +114,6 @@ macro_rules! contents {
             }
 
             /// The number of items.
-            #[must_use]
             pub const fn len(&self) -> usize {
                 match self {
                     $(Self::$name(items) => items.len(),)+
@@ -186,7 +184,6 @@ impl Header {
 
     /// The headers that a page holds, each with its checksum: one if the page is whole. Of a damaged
     /// page, those in its halves.
-    #[must_use]
     pub fn all_in(bytes: &[u8]) -> Vec<(Self, u32)> {
         let one = |bytes: &[u8]| {
             let header = Self::decode(bytes).ok()?;
@@ -224,7 +221,6 @@ impl Content {
     }
 
     /// Whether there is no item.
-    #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -111,7 +111,6 @@ fn open<'a>(bytes: &'a [u8], name: &'static str, kind: u16) -> Result<&'a Page, 
 }
 
 /// The checksum in a page. The next [`Header`] repeats it as `previous`.
-#[must_use]
 pub fn checksum(page: &Page) -> u32 {
     u32::from_le_bytes(take(page, CHECKSUM_AT))
 }
@@ -123,7 +122,6 @@ pub fn checksum(page: &Page) -> u32 {
 /// directories and extents with CRC-32C). Two versions of such a structure differ by a multiple of
 /// the polynomial, so a CRC of that polynomial is always the same for both. An older version would
 /// pass for the newest.
-#[must_use]
 pub fn page_sum(bytes: &[u8]) -> PageSum {
     twox_hash::XxHash3_64::oneshot(bytes) >> 16
 }

@@ -195,7 +195,6 @@ impl FreeMapPage {
 
 impl Superblock {
     /// The pages of its copies. An area of version 2 has two.
-    #[must_use]
     pub fn places(&self) -> [u64; 3] {
         self.geometry().map_or([0, 1, 1], |geometry| geometry.superblocks(self.area_size))
     }

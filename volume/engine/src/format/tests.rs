@@ -378,18 +378,9 @@ fn what_is_wrong_is_said() {
 
 #[test]
 fn impossible_entries_and_records_are_refused() {
-    let header = Header {
-        uuid: AreaId([3; 16]),
-        sequence: 5,
-        durable: 4,
-        plan_generation: 1,
-        position: Position { segment: 4, page: 0 },
-        previous: 7,
-        tail: 4,
-        content: Content::Data(vec![Entry { home: 9, state: CopyState::Dirty, sum: 8 }; 2]),
-    };
+    let entries = vec![Entry { home: 9, state: CopyState::Dirty, sum: 8 }; 2];
     let mut page = [0; 4096];
-    header.encode(&mut page);
+    header(Content::Data(entries)).encode(&mut page);
     let with = |at: usize, bytes: &[u8]| {
         let mut changed = page;
         changed[at..at + bytes.len()].copy_from_slice(bytes);
@@ -423,17 +414,7 @@ fn impossible_entries_and_records_are_refused() {
 #[should_panic(expected = "335 at most")]
 fn a_record_too_long_is_not_written() {
     let entries = vec![Entry { home: 1, state: CopyState::Clean, sum: 0 }; 336];
-    let header = Header {
-        uuid: AreaId::default(),
-        sequence: 1,
-        durable: 0,
-        plan_generation: 0,
-        position: Position::default(),
-        previous: 0,
-        tail: 0,
-        content: Content::Data(entries),
-    };
-    header.encode(&mut [0; 4096]);
+    header(Content::Data(entries)).encode(&mut [0; 4096]);
 }
 
 #[test]

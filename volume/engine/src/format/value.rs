@@ -130,7 +130,6 @@ pub struct Label([u8; 64]);
 
 impl Label {
     /// Cuts a name to the whole characters that fit, and at the first NUL.
-    #[must_use]
     pub fn new(name: &str) -> Self {
         let name = name.split('\0').next().unwrap_or_default();
         let mut label = [0; 64];
@@ -141,7 +140,6 @@ impl Label {
     }
 
     /// The name.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         let end = self.0.iter().position(|&b| b == 0).unwrap_or(self.0.len());
         // Checked at construction.

@@ -18,7 +18,6 @@ pub(crate) struct Edges {
 
 impl Engine {
     /// Sectors that the client has discarded and not written since.
-    #[must_use]
     pub fn free(&self) -> seekless_block::Sectors {
         seekless_block::Sectors(self.free.map.free.pages() * PAGE_SECTORS)
     }

@@ -245,7 +245,6 @@ impl Replicas {
 
 impl Engine {
     /// Progress of replication; `None` if copies stand in the area.
-    #[must_use]
     pub fn replicated(&self) -> Option<Replicated> {
         let pages = |n: u64| Sectors(n * PAGE_SECTORS);
         self.free.used.then(|| Replicated {
@@ -266,7 +265,6 @@ impl Engine {
     }
 
     /// Whether the home page that begins at this sector has a usable copy.
-    #[must_use]
     pub fn has_copy(&self, home: Lba) -> bool {
         let page = self.pages_of(Extent::new(home.0, PAGE_SECTORS)).start;
         matches!(self.copies.state_of(HomePage(page)), Some(CopyState::Clean | CopyState::Dirty))
@@ -292,14 +290,12 @@ impl Engine {
     }
 
     /// Whether replicas are requested or being written.
-    #[must_use]
     pub fn is_replicating(&self) -> bool {
         !self.free.replicas.asked.is_empty() || self.background.replicating().is_some()
     }
 
     /// A part of the space for replicas, and of the pages that have one. Changes meanwhile may be
     /// missing: the engine refuses replicas that do not fit any more.
-    #[must_use]
     pub fn room_part(&self, from: RoomFrom) -> RoomPart {
         let all = if self.free.used { self.geo.read_slots() } else { 0 };
         let end = from.slot.saturating_add(SLOTS).min(all);
@@ -346,13 +342,11 @@ impl Engine {
     }
 
     /// Free pages of home without a bound or requested replica, in order.
-    #[must_use]
     pub fn room_for_replicas(&self) -> Vec<Extent> {
         self.room_from(0, usize::MAX).0
     }
 
     /// Whether [`crate::Input::Withdraw`] is in progress.
-    #[must_use]
     pub const fn is_withdrawing(&self) -> bool {
         self.free.replicas.withdrawing
     }

@@ -58,7 +58,7 @@ impl Record {
 }
 
 /// The log's memory.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Log {
     pub(super) geo: Geometry,
     pub(crate) ring: Ring,
@@ -102,26 +102,8 @@ impl Log {
         Self {
             geo: *geo,
             ring: Ring { segments: geo.log_segments, ..Ring::default() },
-            head_page: 0,
             sequence: 1,
-            previous: 0,
-            durable: 0,
-            records: VecDeque::new(),
-            base: 0,
-            unsent: 0,
-            in_flight: 0,
-            controls: VecDeque::new(),
-            spare: Vec::new(),
-            ended: (0, Segment(0)),
-            ended_checksum: 0,
-            since_checkpoint: 0,
-            told: 0,
-            failed: false,
-            holds_pages: false,
-            emptied: false,
-            starved: false,
-            hurry: false,
-            gathered_since: SimTime::ZERO,
+            ..Self::default()
         }
     }
 

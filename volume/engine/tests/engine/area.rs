@@ -272,8 +272,7 @@ fn copies_in_doubt_are_not_served_until_home_proves_them() {
     // Trusted at once only after a detach in order, if nobody wrote home since.
     world.restart([1; 32]);
     assert_eq!((world.engine.copied(), world.engine.in_doubt()), (Sectors(24), Sectors(0)));
-    world.handle(Input::Detach { stamp: [1; 32] });
-    world.settle();
+    world.handle_settled(Input::Detach { stamp: [1; 32] });
     world.crash([2; 32]);
     assert_eq!((world.engine.copied(), world.engine.in_doubt()), (Sectors(0), Sectors(24)));
 }

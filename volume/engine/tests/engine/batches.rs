@@ -2,7 +2,7 @@
 
 use super::area::writeback;
 use super::log::{execute_all, flushes_area, in_flight};
-use super::rules::{fail, fail_first, none, pass, until};
+use super::rules::{fail, fail_first, none, pass, pass_until, until};
 use super::*;
 
 /// A write of a batch.
@@ -33,9 +33,7 @@ fn a_batch_on_its_way_home_gives_way_to_a_checkpoint_that_a_flush_waits_for() {
     let flush = in_flight(&world, flushes_area);
     fail(&mut world, flush);
     let next = world.issue(Op::Flush, Extent::default());
-    while world.clients.contains_key(&next) {
-        assert!(pass(&mut world, none));
-    }
+    pass_until(&mut world, |w| !w.clients.contains_key(&next));
     assert!(world.engine.dirty() > Sectors(0), "the whole batch went home first");
     world.settle();
     assert_eq!(world.failed, 1, "the flush that failed");
@@ -53,9 +51,7 @@ fn a_batch_on_its_way_home_gives_way_to_a_page_that_a_client_waits_for() {
     // The last page of the batch.
     let Extent { start, .. } = home(4 * 8, 1);
     let write = world.issue(Op::Write, Extent { start, len: Sectors(2) });
-    while world.clients.contains_key(&write) {
-        assert!(pass(&mut world, none));
-    }
+    pass_until(&mut world, |w| !w.clients.contains_key(&write));
     assert!(world.engine.dirty() > Sectors(0), "the whole batch went home first");
     world.settle();
     assert!(world.engine.is_drained());
@@ -116,9 +112,7 @@ fn a_stop_in_a_drain_waits_for_no_batch_and_the_next_server_goes_on_with_the_dra
         world.handle(Input::Command(Command::Drain));
         until(&mut world, none, goes_home);
         world.handle(Input::Detach { stamp: [1; 32] });
-        while !world.engine.is_detached() {
-            assert!(pass(&mut world, none));
-        }
+        pass_until(&mut world, |w| w.engine.is_detached());
         let dirty = world.engine.dirty();
         assert!(dirty > Sectors(0), "all went home first, through {stage} pages");
         world.crash([1; 32]);

@@ -4,7 +4,7 @@ use super::log::flushes_area;
 use super::replicas::{fs2, replicated};
 use super::rules::{
     ask, ask_settled, asked, at, discarded, execute_first, fail, fail_first, hold, is_sound, none,
-    pass, until, waited, waits_behind_replica,
+    pass_until, until, waited, waits_behind_replica,
 };
 use super::*;
 
@@ -16,9 +16,7 @@ fn opened(world: &mut World, page: u64) {
 /// After a client's flush with all its I/O, and a crash, nothing of `extent` is taken for free.
 fn is_used_after_a_crash(world: &mut World, extent: Extent) {
     let id = world.issue(Op::Flush, Extent::default());
-    while world.clients.contains_key(&id) {
-        assert!(pass(world, none));
-    }
+    pass_until(world, |w| !w.clients.contains_key(&id));
     world.crash([1; 32]);
     assert!(!world.engine.free_extents().any(|e| e.overlaps(extent)), "it was flushed");
     is_sound(world);
@@ -26,9 +24,7 @@ fn is_used_after_a_crash(world: &mut World, extent: Extent) {
 
 /// Lets I/Os take effect until every request has its answer.
 fn all_answered(world: &mut World) {
-    while !world.clients.is_empty() {
-        assert!(pass(world, none));
-    }
+    pass_until(world, |w| w.clients.is_empty());
 }
 
 /// A read of a page returns home's bytes.
@@ -47,9 +43,7 @@ fn a_page_that_is_discarded_before_it_was_told_to_be_used_is_told_so_when_it_is_
     for op in [Op::Write, Op::Discard, Op::Write] {
         world.issue(op, home(20, 1));
         until(&mut world, none, asked(home(20, 1), op));
-        while world.waiting.iter().any(asked(home(20, 1), op)) {
-            assert!(pass(&mut world, none));
-        }
+        pass_until(&mut world, |w| !w.waiting.iter().any(asked(home(20, 1), op)));
         assert!(world.clients.is_empty());
         let stained = world.engine.stained().any(|e| e.contains(home(20, 1)));
         assert_eq!(stained, op == Op::Discard, "the area takes it for stained still");
@@ -127,9 +121,7 @@ fn a_flush_behind_a_lost_record_does_not_wait_until_a_replica_may_be_written() {
     assert_eq!(world.failed, 1, "the client is told");
     assert!(world.now < soon, "the replica's turn has come");
     let (begun, next) = (world.now, world.issue(Op::Flush, Extent::default()));
-    while world.clients.contains_key(&next) {
-        assert!(pass(&mut world, none));
-    }
+    pass_until(&mut world, |w| !w.clients.contains_key(&next));
     let waited = world.now - begun;
     assert!(waited < 1_000_000_000, "{waited} ns");
     is_sound(&mut world);
@@ -234,13 +226,11 @@ fn a_checkpoint_leaves_open_what_the_area_is_just_told_is_open() {
 #[test]
 fn zeroes_that_waited_for_their_turn_do_not_go_over_a_client() {
     let pause = Duration::from_millis(50);
-    let mut world = World::new(Config { background_pause: pause, ..fs2(0) });
-    world.issue_settled(Op::Discard, home(10, 40));
+    let mut world = discarded(Config { background_pause: pause, ..fs2(0) });
     ask_settled(&mut world, 20, &[(0, 1), (2, 1), (4, 1)]);
     // A client has just sent a request: the jobs begin, and wait.
     world.issue(Op::Read, home(52, 1));
-    let at = until(&mut world, none, asked(home(52, 1), Op::Read));
-    world.execute(at);
+    execute_first(&mut world, none, asked(home(52, 1), Op::Read));
     world.handle(Input::Withdraw);
     let zeroes = |io: &Io| io.class.is_background() && io.op == Op::WriteZeroes;
     assert!(!world.waiting.iter().any(zeroes), "the pause");

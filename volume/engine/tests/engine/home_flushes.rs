@@ -3,7 +3,7 @@
 
 use super::area::writeback;
 use super::log::in_flight;
-use super::rules::{fail, fail_first, fail_in_flight, none, pass, until};
+use super::rules::{fail, fail_first, fail_in_flight, none, pass_until, until};
 use super::*;
 
 fn flushes_home(io: &Io) -> bool {
@@ -45,9 +45,7 @@ fn what_went_home_before_a_failed_flush_goes_home_again_if_another_engine_began_
     world.issue_settled(Op::Flush, Extent::default());
     world.handle(Input::Command(Command::Drain));
     world.handle(Input::Detach { stamp: [1; 32] });
-    while !world.engine.is_detached() {
-        assert!(pass(&mut world, none));
-    }
+    pass_until(&mut world, |w| w.engine.is_detached());
     world.crash([1; 32]);
     assert_eq!((world.engine.mode(), world.engine.dirty()), (Mode::WriteThrough, Sectors(8 * 8)));
     let before = world.home.clone();

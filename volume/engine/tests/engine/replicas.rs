@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use seekless_learn::Replica;
 
 use super::log::execute_all;
-use super::rules::{ask, at, discarded, is_sound, none, pass, until};
+use super::rules::{ask, at, discarded, execute_first, is_sound, none, pass, until};
 use super::*;
 
 /// Room for four segments of replicas, of seven pages each.
@@ -91,8 +91,7 @@ proptest! {
 
 /// Pages 10 to 49 discarded, and 0, 2, 4 replicated at page 20.
 pub(crate) fn replicated() -> World {
-    let mut world = World::new(fs2(0));
-    world.issue_settled(Op::Discard, home(10, 40));
+    let mut world = discarded(fs2(0));
     assert_eq!(world.engine.free(), Sectors(40 * 8));
     world.handle_settled(Input::Replicate(vec![replica(20, &[(0, 1), (2, 1), (4, 1)])]));
     assert_eq!(world.engine.copied(), Sectors(24));
@@ -106,8 +105,7 @@ pub(crate) fn head_at(world: &mut World, page: u64) {
 
 #[test]
 fn of_several_replicas_the_nearest_is_read_and_a_write_ends_all() {
-    let mut world = World::new(Config { degree: 2, ..fs2(0) });
-    world.issue_settled(Op::Discard, home(10, 40));
+    let mut world = discarded(Config { degree: 2, ..fs2(0) });
     for place in [20, 45, 30] {
         world.handle_settled(Input::Replicate(vec![replica(place, &[(2, 1)])]));
     }
@@ -182,8 +180,7 @@ fn the_run_nearest_to_the_head_is_written_first() {
         for (place, page) in [(12, 0), (45, 2)] {
             ask(&mut world, place, &[(page, 1)]);
         }
-        let at = until(&mut world, none, at(home(30, 1), Op::Write));
-        world.execute(at);
+        execute_first(&mut world, none, at(home(30, 1), Op::Write));
         world.issue(Op::Read, home(head, 1));
         let found = until(&mut world, none, |io| {
             io.class.is_background() && io.target == Target::Home && io.op == Op::Write
@@ -256,8 +253,7 @@ fn replicas_outlive_a_stop_in_order_and_are_proven_after_another() {
     world.read_all();
     // Somebody else may have written: no page counts as free.
     world.handle_settled(Input::Withdraw);
-    world.handle(Input::Detach { stamp: [1; 32] });
-    world.settle();
+    world.handle_settled(Input::Detach { stamp: [1; 32] });
     world.crash_with(&open([2; 32]));
     assert_eq!((world.engine.free(), world.engine.copied()), (Sectors(0), Sectors(0)));
     world.read_all();
@@ -282,8 +278,7 @@ pub(crate) fn use_replica(world: &mut World, page: u64) {
 
 #[test]
 fn the_coldest_replica_gives_way_first_and_replication_goes_on_only_at_the_high_mark() {
-    let mut world = World::new(fs2(0));
-    world.issue_settled(Op::Discard, home(10, 40));
+    let mut world = discarded(fs2(0));
     for (place, page) in [(20, 0), (30, 2)] {
         world.handle_settled(Input::Replicate(vec![replica(place, &[(page, 1)])]));
     }
@@ -308,8 +303,7 @@ fn the_coldest_replica_gives_way_first_and_replication_goes_on_only_at_the_high_
 
 #[test]
 fn below_the_critical_mark_whole_regions_give_way_whatever_their_worth() {
-    let mut world = World::new(fs2(0));
-    world.issue_settled(Op::Discard, home(10, 40));
+    let mut world = discarded(fs2(0));
     for (place, page, pages) in [(24, 0, 7), (44, 8, 1)] {
         world.handle_settled(Input::Replicate(vec![replica(place, &[(page, pages)])]));
     }
@@ -353,8 +347,7 @@ fn replicas_stand_in_free_pages_alone_each_once_and_never_of_free_pages() {
 #[test]
 fn what_the_area_may_yet_call_free_is_not_absorbed() {
     for crashes in [true, false] {
-        let mut world = World::new(Config { mode: Mode::WriteBack, ..fs2(0) });
-        world.issue_settled(Op::Discard, home(10, 40));
+        let mut world = discarded(Config { mode: Mode::WriteBack, ..fs2(0) });
         // This opens the region.
         world.issue_at_once(Op::Write, home(16, 1));
         world.handle(Input::Replicate(vec![replica(17, &[(0, 1)])]));

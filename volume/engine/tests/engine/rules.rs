@@ -56,6 +56,13 @@ pub(super) fn pass(world: &mut World, held: impl Fn(&Io) -> bool) -> bool {
     world.wake()
 }
 
+/// Lets I/Os take effect, and time pass, until this holds.
+pub(super) fn pass_until(world: &mut World, holds: impl Fn(&World) -> bool) {
+    while !holds(world) {
+        assert!(pass(world, none), "{:?}", world.waiting);
+    }
+}
+
 /// Everything that happens in ten seconds while these I/Os are held.
 pub(super) fn hold(world: &mut World, held: impl Fn(&Io) -> bool) {
     let end = world.now + 10_000_000_000;
@@ -402,9 +409,7 @@ fn above_the_critical_mark_what_is_used_stays_however_old() {
 fn a_write_with_fua_into_a_replicas_place_is_known_before_it_is_answered() {
     let mut world = replicated();
     let id = world.issue_with(Op::Write, home(20, 1), Flags::FUA);
-    while world.clients.contains_key(&id) {
-        assert!(pass(&mut world, none));
-    }
+    pass_until(&mut world, |w| !w.clients.contains_key(&id));
     world.crash([1; 32]);
     let free = world.engine.free_extents().any(|e| e.overlaps(home(20, 1)));
     assert!(!free, "it was told that it is on stable storage, and reads as zeroes");
@@ -416,8 +421,7 @@ fn what_nobody_guarded_is_not_taken_for_free() {
     for clean in [true, false] {
         let mut world = replicated();
         if clean {
-            world.handle(Input::Detach { stamp: [1; 32] });
-            world.settle();
+            world.handle_settled(Input::Detach { stamp: [1; 32] });
         }
         let config = *world.engine.config();
         let mut area = world.area.clone();

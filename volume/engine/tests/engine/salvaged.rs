@@ -8,7 +8,7 @@ use super::area::{in_use, spoil};
 use super::device::{Ruled, fails_after};
 use super::log::record_of;
 use super::replicas::{fs2, replicated, stands};
-use super::rules::{ask_settled, discarded, none, pass};
+use super::rules::{ask_settled, discarded, pass_until};
 use super::*;
 
 /// The first page of the checkpoint in use, and the first one of its free map.
@@ -149,9 +149,7 @@ fn behind_a_cut_of_the_log_no_page_that_a_client_took_back_reads_as_zeroes() {
     for page in [20, 21] {
         for (op, extent) in [(Op::Write, home(page, 1)), (Op::Flush, Extent::default())] {
             world.issue(op, extent);
-            while !world.clients.is_empty() {
-                assert!(pass(&mut world, none));
-            }
+            pass_until(&mut world, |w| w.clients.is_empty());
         }
     }
     // The later record knows that this one was flushed.
@@ -208,8 +206,7 @@ fn a_repair_hides_no_bytes_that_another_program_wrote_in_discarded_space() {
     for stops in [false, true] {
         let mut world = replicated();
         if stops {
-            world.handle(Input::Detach { stamp: [1; 32] });
-            world.settle();
+            world.handle_settled(Input::Detach { stamp: [1; 32] });
         }
         // In the places of replicas, and where none ever stood.
         for page in [20, 21, 22, 40] {
@@ -253,8 +250,7 @@ fn pages_that_the_write_buffer_lays_over_another_programs_are_named() {
 fn an_area_with_replicas_is_divided_for_a_smaller_size_once_they_are_gone() {
     let mut world = replicated();
     let checked = |world: &mut World| {
-        world.handle(Input::Detach { stamp: [1; 32] });
-        world.settle();
+        world.handle_settled(Input::Detach { stamp: [1; 32] });
         let superblock = read_superblock(&mut world.area, Lba(0)).unwrap().superblock;
         resizable(&mut world.area, &superblock)
     };
@@ -316,8 +312,7 @@ fn a_repair_of_a_sound_area_writes_nothing() {
         let mut world = in_use(true);
         if stops {
             world.settle();
-            world.handle(Input::Detach { stamp: [1; 32] });
-            world.settle();
+            world.handle_settled(Input::Detach { stamp: [1; 32] });
             assert!(world.engine.is_detached());
         }
         let before = world.area.clone();

@@ -60,11 +60,14 @@ fn forget(world: &mut World) {
     read(world, &[56, 57, 58, 59, 60, 61, 62, 63]);
 }
 
+/// The policy appends these pages, once they were read.
+fn ahead(world: &mut World, pages: &[u64]) {
+    pages.iter().for_each(|&page| foresee(world, page, Foreseen::is_ahead));
+}
+
 /// Appends copies of these pages to the trail, in this order; then RAM holds none of them.
 fn append(world: &mut World, pages: &[u64]) {
-    for &page in pages {
-        foresee(world, page, Foreseen::is_ahead);
-    }
+    ahead(world, pages);
     for some in pages.chunks(4) {
         read(world, some);
         // A miss ends the run of uses, so that all of it waits to be appended.
@@ -204,7 +207,7 @@ fn a_batch_is_short_if_clients_leave_time() {
     let longest = |gap: u64| {
         let mut world = foreseen(Config { append_pages: 2, ..options(64) });
         let pages: Vec<u64> = (0..11).map(|i| 5 * i).collect();
-        pages.iter().for_each(|&page| foresee(&mut world, page, Foreseen::is_ahead));
+        ahead(&mut world, &pages);
         read_with(&mut world, &pages, gap);
         let mut longest = 0;
         while world.engine.copied() < Sectors(8 * 8) {
@@ -250,9 +253,7 @@ fn a_write_drops_every_copy_of_its_page() {
 #[test]
 fn a_write_during_an_append_overtakes_it() {
     let mut world = world(8);
-    for page in [10, 30, 20] {
-        foresee(&mut world, page, Foreseen::is_ahead);
-    }
+    ahead(&mut world, &[10, 30, 20]);
     read(&mut world, &[10, 30, 20, 63]);
     until(&mut world, none, is_append);
     world.issue_settled(Op::Write, home(30, 1));
@@ -268,9 +269,7 @@ fn a_page_that_the_write_buffer_holds_is_not_appended() {
         let mode = Mode::WriteBack;
         let mut world = foreseen(Config { mode, gather, ..options(32) });
         append(&mut world, &[40]);
-        for page in [10, 30] {
-            foresee(&mut world, page, Foreseen::is_ahead);
-        }
+        ahead(&mut world, &[10, 30]);
         world.home_nanos = 0;
         read(&mut world, &[10, 30, 50]);
         world.issue(Op::Write, home(30, 1));
@@ -320,9 +319,7 @@ fn full() -> World {
 #[test]
 fn a_segment_is_durably_void_before_it_is_written_again() {
     let mut world = full();
-    for page in [40, 41, 42] {
-        foresee(&mut world, page, Foreseen::is_ahead);
-    }
+    ahead(&mut world, &[40, 41, 42]);
     read(&mut world, &[40, 41, 42, 63]);
     // The last slot is filled; the first segment is void, and the area may not know.
     let first = |io: &Io| is_append(io) && io.extent.overlaps(slots(0, 8));
@@ -330,9 +327,7 @@ fn a_segment_is_durably_void_before_it_is_written_again() {
     assert!(world.waiting.iter().any(flushes_area), "{:?}", world.waiting);
     assert!(!world.waiting.iter().any(first), "{:?}", world.waiting);
     assert!(slots_of(&world, 0).is_empty(), "a read may not use it any more");
-    for page in [43, 44, 45] {
-        foresee(&mut world, page, Foreseen::is_ahead);
-    }
+    ahead(&mut world, &[43, 44, 45]);
     world.settle();
     read(&mut world, &[43, 44, 45, 63]);
     world.settle();
@@ -416,9 +411,7 @@ fn a_damaged_copy_is_found_and_home_is_read() {
 #[test]
 fn a_failed_append_leaves_nothing_usable() {
     let mut world = world(8);
-    for page in [10, 20] {
-        foresee(&mut world, page, Foreseen::is_ahead);
-    }
+    ahead(&mut world, &[10, 20]);
     read(&mut world, &[10, 20, 63]);
     world.fail_background = true;
     world.settle();
@@ -572,8 +565,7 @@ fn after_a_stop_in_order_the_policy_knows_what_it_learned() {
             (0..60).for_each(|i| read(&mut world, &[(i * 7 + round % 2) % 60]));
         }
         world.settle();
-        world.handle(Input::Detach { stamp: [1; 32] });
-        world.settle();
+        world.handle_settled(Input::Detach { stamp: [1; 32] });
         world
     };
     let mut world = taught();

@@ -29,7 +29,7 @@ pub fn without_stall(ms: f64, expected: f64) -> f64 {
 }
 
 /// Prices of reads at home and of space in RAM.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Costs {
     /// Access to a place at home, without its transfer, ms.
     pub(crate) access: f32,
@@ -72,19 +72,11 @@ impl Costs {
             transfer: 0.08,
             along_pages: ALONG,
             per_use: 1.0,
-            busy: 0.0,
-            uses: 0,
-            close_saved: 0.0,
-            insertions: 0.0,
             ram: ram as f32,
-            full: false,
             close: [u64::MAX; 8],
-            close_at: 0,
             access_by: [[6.0; 2]; 2],
             reads_by: [[PRIOR_READS; 2]; 2],
-            last_on_trail: false,
-            line: [0.0; 4],
-            reads: 0,
+            ..Self::default()
         }
     }
 

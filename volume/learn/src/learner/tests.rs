@@ -9,12 +9,9 @@ use crate::{ACCESS, DAY, Training};
 fn shape(replicas: u64) -> VolumeShape {
     VolumeShape {
         capacity: Sectors(1 << 20),
-        grid: Sectors(0),
-        ram: Bytes(0),
-        read_ahead: Bytes(0),
-        cluster: Bytes(0),
         room: Sectors(1000),
         replicas: Sectors(replicas),
+        ..VolumeShape::default()
     }
 }
 

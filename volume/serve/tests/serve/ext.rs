@@ -7,30 +7,13 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::process::Command;
 
-use seekless_block::{Device, DeviceError, Extent, SECTOR_BYTES, Sectors};
+use seekless_block::{Extent, SECTOR_BYTES};
+use seekless_host::{FileDevice, Opened};
 use seekless_serve::ext::{ExtError, free};
 
-struct Image(File);
-
-impl Device for Image {
-    fn capacity(&self) -> Sectors {
-        Sectors(self.0.metadata().unwrap().len() / SECTOR_BYTES)
-    }
-    fn read(&mut self, extent: Extent, buf: &mut [u8]) -> Result<(), DeviceError> {
-        self.check(extent, buf.len())?;
-        self.0.read_exact_at(buf, extent.start.0 * SECTOR_BYTES).unwrap();
-        Ok(())
-    }
-    fn write(&mut self, _: Extent, _: &[u8]) -> Result<(), DeviceError> {
-        panic!("nothing is written")
-    }
-    fn flush(&mut self) -> Result<(), DeviceError> {
-        panic!("nothing is written")
-    }
-}
-
+/// Opened for reading alone: nothing is written.
 fn found(path: &Path) -> Result<Vec<Extent>, ExtError> {
-    free(&mut Image(File::open(path).unwrap()))
+    free(&mut FileDevice::new(Opened::path(path, true).unwrap()))
 }
 
 fn refused(path: &Path, word: &str) {
@@ -158,18 +141,19 @@ fn what_is_not_known_to_be_whole_is_refused() {
     let debugfs = |image: &Path, command: &str| {
         run("debugfs", &["-w", "-R", command, image.to_str().unwrap()]);
     };
-    let image = fresh();
-    debugfs(&image, "set_super_value state 0");
-    refused(&image, "not unmounted cleanly");
-    let image = fresh();
-    debugfs(&image, "set_super_value state 2");
-    refused(&image, "has errors");
-    let image = fresh();
-    debugfs(&image, "feature needs_recovery");
-    refused(&image, "not unmounted cleanly");
-    let image = fresh();
-    debugfs(&image, "feature mmp");
-    refused(&image, "mmp");
+    for (command, word) in [
+        ("set_super_value state 0", "not unmounted cleanly"),
+        ("set_super_value state 2", "has errors"),
+        ("feature needs_recovery", "not unmounted cleanly"),
+        ("feature mmp", "mmp"),
+        // Its own tools write a checksum for an inconsistent superblock.
+        ("set_super_value free_blocks_count 77", "77 free blocks"),
+        ("set_super_value blocks_count 99999999", "contradicts itself"),
+    ] {
+        let image = fresh();
+        debugfs(&image, command);
+        refused(&image, word);
+    }
     // An unknown feature.
     for at in [0x62, 0x66] {
         let image = fresh();
@@ -179,13 +163,6 @@ fn what_is_not_known_to_be_whole_is_refused() {
     let image = fresh();
     patch(&image, 1024 + 0x0C, &|b| b ^ 1);
     refused(&image, "checksum");
-    // Its own tools write a checksum for an inconsistent superblock.
-    let image = fresh();
-    debugfs(&image, "set_super_value free_blocks_count 77");
-    refused(&image, "77 free blocks");
-    let image = fresh();
-    debugfs(&image, "set_super_value blocks_count 99999999");
-    refused(&image, "contradicts itself");
     for (command, word) in [
         ("set_block_group 0 free_blocks_count 5", "its bitmap"),
         ("set_block_group 0 block_bitmap 99999999", "past the file system"),

@@ -26,34 +26,29 @@ const PACES: [u64; 3] = [0, 4, 40];
 
 impl History {
     /// The history of a seed.
-    #[must_use]
     pub(crate) fn of(seed: u64) -> Self {
         Self::make(seed, Kind::Plain)
     }
 
     /// The same with the adaptive policy in most lives. Clients repeat their reads, so that the
     /// policy appends copies to the trail, reads them, and goes round its ring.
-    #[must_use]
     pub(crate) fn with_trail(seed: u64) -> Self {
         Self::make(seed, Kind::Trail)
     }
 
     /// The same with replicas in discarded pages instead of copies in the area.
-    #[must_use]
     pub(crate) fn with_replicas(seed: u64) -> Self {
         Self::make(seed, Kind::Replicas)
     }
 
     /// A history in which devices fail, for a time or for good. Of the other histories without
     /// replicas, every fifth is such a one.
-    #[must_use]
     pub(crate) fn with_faults(seed: u64, replicas: bool) -> Self {
         Self::make(seed, Kind::Faults { replicas })
     }
 
     /// Writes of pages with a copy go to the copy. Plans come often, and clients write in parts of
     /// pages. In every fourth history devices fail.
-    #[must_use]
     pub(crate) fn with_in_place(seed: u64) -> Self {
         Self::make(seed, Kind::InPlace)
     }
@@ -61,7 +56,6 @@ impl History {
     /// A file system with blocks shorter than a page on a loop device: blocks of two sectors are
     /// written, discarded and zeroed side by side, several of a page at a time. Meanwhile replicas
     /// come and go at a limited rate. Such a history has many lives.
-    #[must_use]
     pub(crate) fn with_parts(seed: u64) -> Self {
         let mut history = Self::with_replicas(seed);
         let mut rng = Pcg64Mcg::seed_from_u64(seed ^ PARTS);

@@ -215,7 +215,6 @@ pub(crate) fn explore<M: Machine>(
 }
 
 /// The same failure, or a similar one, from a history with as few steps as `runs` runs can find.
-#[must_use]
 pub(crate) fn shrink<M: Machine>(failure: Box<Failure>, runs: usize) -> Box<Failure> {
     let mut best = failure;
     let looks = best.choice.into_iter().chain(0..3).collect();

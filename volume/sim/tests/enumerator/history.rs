@@ -152,7 +152,6 @@ pub(crate) struct History {
 }
 
 /// Requests these replicas.
-#[must_use]
 pub(crate) fn replicate(sides: &[Side], setup: &Setup) -> Input {
     let extent =
         |page: u64, pages: u64| Extent::new(setup.grid + page * PAGE_SECTORS, pages * PAGE_SECTORS);
@@ -166,7 +165,6 @@ pub(crate) fn replicate(sides: &[Side], setup: &Setup) -> Input {
 
 /// The plan of these pieces on a device of `home` sectors, with capacity for copies of `room`.
 /// Pieces that do not fit or repeat a sector are left out.
-#[must_use]
 pub(crate) fn plan_of(pieces: &[Piece], home: u64, room: u64) -> Plan {
     let mut used = vec![false; home as usize];
     let mut place = 0;

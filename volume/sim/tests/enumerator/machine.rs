@@ -13,7 +13,7 @@ use seekless_engine::{
 use super::medium::Disk;
 
 /// Setup of devices and engine. Sizes are small, so that rare events are frequent.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Setup {
     /// Home's sectors.
     pub(crate) home: u64,
@@ -83,54 +83,33 @@ pub(crate) struct Setup {
 
 impl Setup {
     /// Write-back, no RAM, two caches.
-    pub(crate) const fn plain() -> Self {
+    pub(crate) fn plain() -> Self {
         Self {
             home: 320,
             area: 1280,
-            grid: 0,
             segment_pages: 8,
             write_buffer_percent: 60,
-            replicas: 0,
-            soon: false,
             degree: 2,
-            placement: Placement::SameDevice,
             write_back: true,
-            cache_pages: 0,
-            read_ahead: 0,
-            cluster: 0,
             buffer_bytes: 1 << 16,
             stage_bytes: 1 << 16,
             records: u32::MAX,
-            background_rate: 0,
-            at_once: false,
-            gather: 0,
-            shared: false,
-            forgets: false,
-            area_forgets: false,
-            adaptive: false,
             append_pages: 1,
-            toggles: false,
-            in_place: false,
-            in_place_toggles: false,
-            home_nanos: 0,
-            ends: 0,
-            drains: false,
-            to_drain: false,
-            unused: (0, 0),
+            ..Self::default()
         }
     }
 
     /// Whether copies stand on a trail, in the order of use.
-    #[must_use]
     pub(crate) const fn has_trail(&self) -> bool {
         self.adaptive && self.append_pages > 0 && self.replicas == 0 && self.cache_pages > 0
     }
 }
 
 /// The device of the area, which decides whether others can write home.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Placement {
     /// Home's own device, which nobody can mount without the area.
+    #[default]
     SameDevice,
     /// Another device, with space for a guard: somebody else may write home while the guard is
     /// down.
@@ -141,7 +120,6 @@ pub(crate) enum Placement {
 
 impl Placement {
     /// The guard's state for a driver that finds home like this.
-    #[must_use]
     pub(crate) const fn guard(self, up: Option<u64>) -> HomeGuard {
         match self {
             Self::SameDevice => HomeGuard::SameDevice,
@@ -177,6 +155,10 @@ pub(crate) trait Machine: Sized {
     /// Damage of one sector of its log is repaired or reported, even if nothing written later confirms
     /// that the sector was flushed.
     const HEALS: bool = false;
+    /// The engine; `None` of a toy.
+    fn engine(&self) -> Option<&Engine> {
+        None
+    }
     /// Makes a new area. Its name differs from the names of former areas there.
     fn format(setup: &Setup, area: &mut Disk, name: u8) -> Result<(), String>;
     /// Divides the area again, for its size and home's size now. False if there is no area.
@@ -193,8 +175,8 @@ pub(crate) trait Machine: Sized {
         proof: &Proof,
     ) -> Result<(Self, u64, bool), Refused>;
     /// The mover of home's guard, for a machine that was just attached; none if it needs no guard.
-    fn guarding(&self, _to_drain: bool) -> Option<Guarding> {
-        None
+    fn guarding(&self, to_drain: bool) -> Option<Guarding> {
+        self.engine().map(|engine| Guarding::new(engine, to_drain))
     }
     /// No file system uses these sectors, as its own tables say before the first client comes.
     fn seed_free(&mut self, _unused: Extent) {}
@@ -203,17 +185,22 @@ pub(crate) trait Machine: Sized {
         None
     }
     /// See [`Guarding::resumes_drain`].
-    fn resumes_drain(&self, _guarding: Option<&Guarding>, _up: bool) -> bool {
-        false
+    fn resumes_drain(&self, guarding: Option<&Guarding>, up: bool) -> bool {
+        self.engine().zip(guarding).is_some_and(|(engine, g)| g.resumes_drain(engine, up))
     }
     /// See [`Guarding::step`]. No I/O of home's ends is waited for, as a guard moves in no time
     /// here.
-    fn guard_step(&self, _guarding: &mut Guarding, _up: bool) -> GuardStep {
-        GuardStep::Rest
+    fn guard_step(&self, guarding: &mut Guarding, up: bool) -> GuardStep {
+        self.engine().map_or(GuardStep::Rest, |engine| guarding.step(engine, up, || false))
     }
     /// Whether home alone may lack data that clients read, so that nobody must be able to mount it.
     fn needs_guard(&self) -> bool {
-        false
+        self.engine().is_some_and(|engine| {
+            engine.mode() == Mode::WriteBack
+                || engine.dirty().0 > 0
+                || engine.stained().next().is_some()
+                || engine.is_replicating()
+        })
     }
     /// The log's sectors in the area.
     fn log(setup: &Setup) -> Range<u64>;
@@ -233,30 +220,37 @@ pub(crate) trait Machine: Sized {
         Vec::new()
     }
     /// See [`seekless_engine::Engine::stats`].
-    fn stats(&self) -> Stats;
+    fn stats(&self) -> Stats {
+        self.engine().map(Engine::stats).unwrap_or_default()
+    }
     /// See [`seekless_engine::Engine::scrubbed`].
     fn scrubbed(&self) -> Scrubbed {
-        Scrubbed::default()
+        self.engine().map(Engine::scrubbed).unwrap_or_default()
     }
     /// Capacity for a plan, in sectors.
     fn room(&self) -> u64;
     /// Homes of the clean copies.
     fn standing(&self) -> Vec<Extent> {
-        Vec::new()
+        let plans = self.engine().map(Engine::standing).into_iter();
+        plans.flat_map(|plan| plan.copies).map(|copy| copy.home).collect()
     }
     /// Copies that are not proven yet, in sectors.
     fn in_doubt(&self) -> u64 {
-        0
+        self.engine().map_or(0, |engine| engine.in_doubt().0)
     }
     /// Whether home alone may be incomplete.
-    fn is_dirty(&self) -> bool;
+    fn is_dirty(&self) -> bool {
+        self.engine().is_some_and(|engine| engine.dirty().0 > 0)
+    }
     /// Whether everything is at home, and nothing is absorbed any more.
-    fn is_drained(&self) -> bool;
+    fn is_drained(&self) -> bool {
+        self.engine().is_none_or(Engine::is_drained)
+    }
     /// Whether the engine names its trouble.
     fn says_why(&self) -> bool;
     /// Sectors that read as zeroes, but may hold bytes of replicas at home.
     fn stained(&self) -> Vec<Extent> {
-        Vec::new()
+        self.engine().into_iter().flat_map(Engine::stained).collect()
     }
     /// Whether the engine is detached.
     fn is_detached(&self) -> bool;
@@ -267,9 +261,16 @@ pub(crate) trait Machine: Sized {
     /// See [`seekless_engine::Engine::summed`].
     fn summed(&mut self, sums: &[PageSum]);
     /// See [`seekless_engine::Engine::page`].
-    fn page(&self, page: u32) -> &[u8];
+    fn page(&self, page: u32) -> &[u8] {
+        match self.engine() {
+            Some(engine) => engine.page(page),
+            None => &[],
+        }
+    }
     /// See [`seekless_engine::Engine::wakeup`].
-    fn wakeup(&self) -> Option<SimTime>;
+    fn wakeup(&self) -> Option<SimTime> {
+        self.engine().and_then(Engine::wakeup)
+    }
 }
 
 /// The proof that home is unchanged.
@@ -277,6 +278,10 @@ pub(crate) type Stamp = [u8; 32];
 
 impl Machine for Engine {
     const HEALS: bool = true;
+
+    fn engine(&self) -> Option<&Engine> {
+        Some(self)
+    }
 
     fn format(setup: &Setup, area: &mut Disk, name: u8) -> Result<(), String> {
         let options = FormatOptions {
@@ -371,25 +376,6 @@ impl Machine for Engine {
         read_superblock(area, Lba(0)).ok().map(|found| found.superblock.generation)
     }
 
-    fn guarding(&self, to_drain: bool) -> Option<Guarding> {
-        Some(Guarding::new(self, to_drain))
-    }
-
-    fn resumes_drain(&self, guarding: Option<&Guarding>, up: bool) -> bool {
-        guarding.is_some_and(|guarding| guarding.resumes_drain(self, up))
-    }
-
-    fn guard_step(&self, guarding: &mut Guarding, up: bool) -> GuardStep {
-        guarding.step(self, up, || false)
-    }
-
-    fn needs_guard(&self) -> bool {
-        self.mode() == Mode::WriteBack
-            || self.dirty().0 > 0
-            || self.stained().next().is_some()
-            || self.is_replicating()
-    }
-
     fn superblocks(setup: &Setup) -> [u64; 3] {
         let log = Self::log(setup).start / PAGE_SECTORS;
         [0, log - 1, setup.area / PAGE_SECTORS - 1]
@@ -426,44 +412,16 @@ impl Machine for Engine {
         examine(area).map_or_else(|_| Vec::new(), |found| found.incomplete().collect())
     }
 
-    fn stats(&self) -> Stats {
-        self.stats()
-    }
-
-    fn scrubbed(&self) -> Scrubbed {
-        self.scrubbed()
-    }
-
     fn room(&self) -> u64 {
         self.room().0
-    }
-
-    fn standing(&self) -> Vec<Extent> {
-        self.standing().copies.iter().map(|copy| copy.home).collect()
-    }
-
-    fn in_doubt(&self) -> u64 {
-        self.in_doubt().0
-    }
-
-    fn is_dirty(&self) -> bool {
-        self.dirty().0 > 0
     }
 
     fn seed_free(&mut self, unused: Extent) {
         self.seed_free([unused]);
     }
 
-    fn is_drained(&self) -> bool {
-        self.is_drained()
-    }
-
     fn says_why(&self) -> bool {
         self.trouble().is_some()
-    }
-
-    fn stained(&self) -> Vec<Extent> {
-        self.stained().collect()
     }
 
     fn is_detached(&self) -> bool {
@@ -480,13 +438,5 @@ impl Machine for Engine {
 
     fn summed(&mut self, sums: &[PageSum]) {
         self.summed(sums);
-    }
-
-    fn page(&self, page: u32) -> &[u8] {
-        self.page(page)
-    }
-
-    fn wakeup(&self) -> Option<SimTime> {
-        self.wakeup()
     }
 }

@@ -34,7 +34,6 @@ pub(crate) struct Image {
 
 impl Image {
     /// Devices of `home` and `area` sectors, all zeroes.
-    #[must_use]
     pub(crate) fn zeroed(home: Sectors, area: Sectors) -> Self {
         let zero = Rc::new([0; SECTOR_BYTES as usize]);
         let sectors = vec![zero; (home.0 + area.0) as usize];
@@ -80,7 +79,6 @@ impl Image {
     }
 
     /// The sectors of one device.
-    #[must_use]
     pub(crate) fn sectors(&self, target: Target) -> &[Sector] {
         match target {
             Target::Home => &self.sectors[..self.home],
@@ -137,7 +135,6 @@ pub(crate) struct Medium {
 
 impl Medium {
     /// Devices that hold `image`; `shared` if one cache serves both.
-    #[must_use]
     pub(crate) fn new(mut image: Image, shared: bool) -> Self {
         let mut current = image.clone();
         current.flush();
@@ -156,13 +153,11 @@ impl Medium {
     }
 
     /// The bytes that a read of both devices returns now.
-    #[must_use]
     pub(crate) const fn current(&self) -> &Image {
         &self.current
     }
 
     /// Counts every start and end of a write or flush: equal values mean equal states.
-    #[must_use]
     pub(crate) const fn clock(&self) -> u64 {
         self.clock
     }
@@ -174,7 +169,6 @@ impl Medium {
     }
 
     /// Whether the power has failed.
-    #[must_use]
     pub(crate) const fn is_off(&self) -> bool {
         matches!(self.power, Some(0))
     }
@@ -508,7 +502,6 @@ pub(crate) struct Disk {
 
 impl Disk {
     /// The home or the area of `medium`.
-    #[must_use]
     pub(crate) const fn new(medium: Rc<RefCell<Medium>>, target: Target) -> Self {
         Self { medium, target }
     }

@@ -63,7 +63,7 @@ pub(crate) fn decode(bytes: &[u8], lba: u64) -> Result<u64, String> {
 }
 
 /// One write of one sector, or the content at the start of this life.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Version {
     token: u64,
     /// No file system used the sector when the area was made: this content may read as zeroes, now
@@ -92,7 +92,7 @@ struct Version {
 }
 
 /// All sectors of the client's device.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Model {
     sectors: Vec<Vec<Version>>,
     /// Sectors that may hold any of their former versions.
@@ -122,10 +122,7 @@ pub(crate) struct Issued {
 impl Model {
     /// A device of `sectors` whose content is [`INITIAL`].
     pub(crate) fn new(sectors: u64) -> Self {
-        let (lax, unreadable, wavers) = (Vec::new(), Vec::new(), false);
-        let (versions, reads, step, forgot, names) = (Vec::new(), 0, 0, 0, 0);
-        let mut model =
-            Self { sectors: versions, lax, unreadable, wavers, reads, step, forgot, names };
+        let mut model = Self::default();
         model.resize(sectors);
         model
     }
@@ -157,18 +154,11 @@ impl Model {
         self.names += 1;
         Version {
             token,
-            unused: false,
             name: self.names,
             issued: self.step,
             done: Some(self.step),
-            seen: None,
-            weak: false,
-            doubtful: false,
-            failed: false,
-            unsure: false,
             durable: Some(self.step),
-            dead: None,
-            later: Vec::new(),
+            ..Version::default()
         }
     }
 
@@ -185,18 +175,10 @@ impl Model {
             self.names += 1;
             let version = Version {
                 token,
-                unused: false,
                 name: self.names,
                 issued: self.step,
-                done: None,
-                seen: None,
                 weak: op == Op::Discard,
-                doubtful: false,
-                failed: false,
-                unsure: false,
-                durable: None,
-                dead: None,
-                later: Vec::new(),
+                ..Version::default()
             };
             for versions in &mut self.sectors[Self::range(extent)] {
                 versions.push(version.clone());

@@ -8,9 +8,7 @@ use std::ops::Range;
 use crate::enumerator::{Disk, Machine, Mended, Refused, Setup};
 use seekless_block::Sectors;
 use seekless_block::{Device, Extent, Flags, Op, SECTOR_BYTES, SimTime, StreamId};
-use seekless_engine::{
-    Class, Fault, Input, Io, IoId, Memory, Output, Proof, RequestId, Stats, Target,
-};
+use seekless_engine::{Class, Fault, Input, Io, IoId, Memory, Output, Proof, RequestId, Target};
 
 /// Its mistake.
 #[repr(u8)]
@@ -42,6 +40,7 @@ pub(crate) enum Wrong {
 const COPIED: Extent = Extent::new(8, 8);
 const COPY: Extent = Extent::new(24, 8);
 
+#[derive(Default)]
 pub(crate) struct Toy<const WRONG: u8> {
     home: u64,
     copied: bool,
@@ -131,29 +130,11 @@ impl<const WRONG: u8> Machine for Toy<WRONG> {
             area.flush()
         };
         work().map_err(|e| Refused::Other(e.to_string()))?;
-        let toy = Self {
-            home: setup.home,
-            copied: true,
-            detached: false,
-            requests: BTreeMap::new(),
-            trouble: false,
-            flushes: 0,
-            next: 0,
-            out: VecDeque::new(),
-        };
-        Ok((toy, 0, false))
+        Ok((Self { home: setup.home, copied: true, ..Self::default() }, 0, false))
     }
 
     fn room(&self) -> u64 {
         64
-    }
-
-    fn is_dirty(&self) -> bool {
-        false
-    }
-
-    fn is_drained(&self) -> bool {
-        true
     }
 
     fn says_why(&self) -> bool {
@@ -166,20 +147,12 @@ impl<const WRONG: u8> Machine for Toy<WRONG> {
 
     fn summed(&mut self, _: &[seekless_engine::PageSum]) {}
 
-    fn page(&self, _: u32) -> &[u8] {
-        &[]
-    }
-
     fn log(_: &Setup) -> Range<u64> {
         0..0
     }
 
     fn check(_: &mut Disk) -> Vec<String> {
         Vec::new()
-    }
-
-    fn stats(&self) -> Stats {
-        Stats::default()
     }
 
     fn handle(&mut self, _: SimTime, input: Input) {
@@ -253,9 +226,5 @@ impl<const WRONG: u8> Machine for Toy<WRONG> {
 
     fn poll(&mut self) -> Option<Output> {
         self.out.pop_front()
-    }
-
-    fn wakeup(&self) -> Option<SimTime> {
-        None
     }
 }

@@ -151,10 +151,9 @@ fn a_programs_own_job_takes_over_from_anothers() {
 
 #[test]
 fn files_come_after_metadata_and_only_for_those_who_use_files() {
-    let mut world = World::new();
     let names = metadata(1000, 2);
     let all = with_files(&names);
-    world.run(TAR, &all);
+    let mut world = World::after(TAR, &all);
     let (misses, _) = world.run(TAR, &all);
     assert!(misses < 200, "{misses}");
     // du uses the metadata of the same job, and no file.
@@ -183,12 +182,11 @@ fn a_changed_tree_is_followed_and_learned() {
 
 #[test]
 fn a_small_part_of_a_job_becomes_a_job_of_its_own_once_the_whole_is_too_much() {
-    let mut world = World::new();
     // 32 pages of each piece for du, 2 for tar.
     let all: Vec<Page> =
         (0..60).flat_map(|p| (0..32).map(move |i| (DEVICE, p * 640 + i))).collect();
     let part: Vec<Page> = all.iter().copied().filter(|p| p.1 % 32 < 2).collect();
-    world.run(DU, &all);
+    let mut world = World::after(DU, &all);
     world.run(DU, &all);
     let fetched: Vec<usize> = (0..4).map(|_| world.run(TAR, &part).1).collect();
     assert!(fetched[2..].iter().all(|&f| f <= part.len()), "{fetched:?}");
@@ -200,8 +198,7 @@ fn a_small_part_of_a_job_becomes_a_job_of_its_own_once_the_whole_is_too_much() {
 #[test]
 fn a_few_pieces_of_inodes_are_a_job_and_every_piece_is_fetched_as_it_was_used() {
     let job: Vec<Page> = (0..100).map(|i| (DEVICE, i * 2)).collect();
-    let mut device = World::new();
-    device.run(DU, &job);
+    let mut device = World::after(DU, &job);
     assert_eq!(device.run(DU, &job), (100, 0), "seven pieces of the device are a few reads");
     let mut inodes = World::of(Watcher::default().by_inode(true));
     inodes.run(DU, &job);
@@ -247,11 +244,10 @@ fn a_run_that_teaches_nothing_changes_nothing() {
 
 #[test]
 fn pages_here_and_there_in_many_pieces_are_there_in_time() {
-    let mut world = World::new();
     // As du uses tables of inodes: a page of each piece, then the next page of each.
     let job: Vec<Page> =
         (0..32).flat_map(|i| (0..200).map(move |p| (DEVICE, p * 640 + i))).collect();
-    world.run(DU, &job);
+    let mut world = World::after(DU, &job);
     let (misses, fetched) = world.run(DU, &job);
     assert!(misses < 200 && fetched > 6200, "{misses} misses, {fetched} fetched");
 }
@@ -283,12 +279,11 @@ fn a_run_that_leaves_its_job_costs_a_bounded_number_of_reads() {
 
 #[test]
 fn a_job_that_lost_twice_is_left_alone() {
-    let mut world = World::new();
     // One page of each piece is used again, and the others are not.
     let all = |p: u64| (0..8).map(move |i| (DEVICE, p * 640 + i));
     let job: Vec<Page> = (0..400).flat_map(all).collect();
     let part: Vec<Page> = job.iter().copied().step_by(8).collect();
-    world.run(DU, &job);
+    let mut world = World::after(DU, &job);
     let fetched: Vec<usize> = (0..3).map(|_| world.run(DU, &part).1).collect();
     assert!(fetched[0] > 1000, "{fetched:?}");
     world.watcher.jobs.truncate(1);
@@ -461,27 +456,19 @@ fn what_the_driver_keeps_back_is_at_risk_and_ahead() {
         }
     };
     fill(&mut watcher);
-    let mut next = |held| {
+    let next = |watcher: &mut Watcher, held| {
         watcher.hold(held);
         watcher.next_order(SimTime(0), true).is_some()
     };
-    assert!(!next(seconds - IN_FLIGHT + 1), "the guard");
+    assert!(!next(&mut watcher, seconds - IN_FLIGHT + 1), "the guard");
     watcher.limit(Limits { price: Duration(1), vain_elsewhere: VAIN_MOST, ..limits });
     assert_eq!(watcher.next_order(SimTime(0), true), None, "the guard of another file system");
     fill(&mut watcher);
     watcher.limit(Limits { price: Duration(SECOND), ..limits });
-    let mut next = |held| {
-        watcher.hold(held);
-        watcher.next_order(SimTime(0), true).is_some()
-    };
-    assert!(next(seconds - IN_FLIGHT));
+    assert!(next(&mut watcher, seconds - IN_FLIGHT));
     watcher.limit(Limits { price: Duration(1), ..limits });
-    let mut next = |held| {
-        watcher.hold(held);
-        watcher.next_order(SimTime(0), true).is_some()
-    };
-    assert!(!next(150), "the budget ahead of the reader");
-    assert!(next(149), "nothing is forgotten meanwhile");
+    assert!(!next(&mut watcher, 150), "the budget ahead of the reader");
+    assert!(next(&mut watcher, 149), "nothing is forgotten meanwhile");
 }
 
 #[test]
@@ -687,8 +674,7 @@ fn runs_at_the_same_time_take_no_orders_from_each_other() {
         (0..200).flat_map(|p| (0..16).map(move |i| (DEVICE, p * 640 + i))).collect();
     let few: Vec<Page> = most.iter().copied().step_by(16).collect();
     for (one, other) in [(DU, TAR), (TAR, DU)] {
-        let mut world = World::new();
-        world.run(one, &most);
+        let mut world = World::after(one, &most);
         world.run(other, &few);
         world.cool();
         world.speed = 0;
@@ -832,10 +818,9 @@ fn uses_that_are_not_seen_cost_a_job_no_rest_and_no_piece() {
 
 #[test]
 fn what_only_our_workers_used_is_in_vain_behind_the_place_of_the_program() {
-    let mut world = World::new();
     let names = metadata(400, 37);
     let job = with_files(&names);
-    world.run(TAR, &job);
+    let mut world = World::after(TAR, &job);
     world.cool();
     world.speed = 1000;
     for &page in &job[..360] {
@@ -915,10 +900,9 @@ fn a_table_of_inodes_that_the_job_lacks_is_no_reason_to_leave_it() {
 
 #[test]
 fn a_table_of_inodes_that_the_job_has_late_is_no_jump() {
-    let mut world = World::new();
     let mut job = with_files(&metadata(1000, 44));
     job.insert(1500, (DEVICE, (1 << 30) + 5));
-    world.run(TAR, &job);
+    let mut world = World::after(TAR, &job);
     job.remove(1500);
     // The program needs this table before its first file now.
     job.splice(2..2, table(0));

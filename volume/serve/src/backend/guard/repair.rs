@@ -24,7 +24,6 @@ pub struct GuardFault {
 
 impl GuardFault {
     /// The fault alone.
-    #[must_use]
     pub fn fault(&self) -> &str {
         self.why.split_once("; ").map_or(self.why.as_str(), |(fault, _)| fault)
     }
