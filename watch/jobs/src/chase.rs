@@ -154,6 +154,8 @@ pub(crate) struct Chase {
     pub(crate) by_workers: u64,
     /// Reads of the disk for its orders, and pages that came for them.
     pub(crate) took: (u64, u64),
+    /// Mean number of pages of a piece of metadata, and of a piece of files.
+    pub(crate) mean: [u64; 2],
 }
 
 impl Chase {
@@ -301,11 +303,16 @@ impl Chase {
         self.ordered.get(&place).map(|o| o.pages)
     }
 
-    /// The next piece to order, if a window has space.
-    pub(crate) fn next(&mut self, job: &Job) -> Option<Piece> {
+    /// The next piece to order, if a window has space. `most_pages`: pages that may be ahead. Orders
+    /// go out in the order of the disk: of a larger window, pages from all over it would be ahead, and
+    /// few of the next ones.
+    pub(crate) fn next(&mut self, job: &Job, most_pages: u64) -> Option<Piece> {
         let end = self.fence.map_or(job.pieces().len(), |f| (f + 1).min(job.pieces().len()));
-        for metadata in [true, false] {
+        for (metadata, mean) in [true, false].into_iter().zip(self.mean) {
+            // Half for each. What is passed over is judged late: a very small window would wait for it.
+            let most = usize::try_from(most_pages / 2 / mean.max(1)).unwrap_or(usize::MAX);
             let window = if metadata { &mut self.metadata } else { &mut self.files };
+            window.size = window.size.min(most.max(WINDOW_FIRST));
             while window.open && window.ahead < window.size && window.next < end {
                 let piece = job.pieces()[window.next];
                 window.next += 1;
@@ -411,7 +418,7 @@ mod tests {
         let mut orders = 0;
         for chunk in (1..PIECES).step_by(every) {
             chase.judge(&job);
-            while let Some(piece) = chase.next(&job) {
+            while let Some(piece) = chase.next(&job, u64::MAX) {
                 orders += 1;
                 chase.fetched(piece.place, 1);
             }
@@ -434,7 +441,7 @@ mod tests {
         let job = job();
         let mut chase = Chase::new(1, (0, 1), true, false, false);
         let mut orders = 0;
-        while let Some(piece) = chase.next(&job) {
+        while let Some(piece) = chase.next(&job, u64::MAX) {
             orders += 1;
             chase.served(piece.place, 1);
         }
@@ -463,7 +470,7 @@ mod tests {
         let mut chase = Chase::new(1, (0, 1), true, false, false);
         let use_one = |chase: &mut Chase, chunk| {
             chase.used(&job, PieceId { file: DEVICE, chunk }, 1, false);
-            chase.next(&job).map(|p| p.place.chunk)
+            chase.next(&job, u64::MAX).map(|p| p.place.chunk)
         };
         assert_eq!(use_one(&mut chase, 4000), Some(1));
         assert_eq!(use_one(&mut chase, 4001), Some(2));
@@ -479,7 +486,7 @@ mod tests {
         for chunk in 1..100 {
             chase.used(&job, PieceId { file: DEVICE, chunk: 4000 + chunk }, 1, false);
             chase.used(&job, PieceId { file: DEVICE, chunk }, 1, false);
-            while let Some(piece) = chase.next(&job) {
+            while let Some(piece) = chase.next(&job, u64::MAX) {
                 orders += 1;
                 assert_eq!(piece.place.chunk, orders);
             }
@@ -550,6 +557,6 @@ mod tests {
         for page in 0..32 {
             chase.used(&job, PieceId { file: DEVICE, chunk: 4000 }, 1 << page, true);
         }
-        assert_eq!((chase.at, chase.next(&job).map(|p| p.place.chunk)), (0, Some(1)));
+        assert_eq!((chase.at, chase.next(&job, u64::MAX).map(|p| p.place.chunk)), (0, Some(1)));
     }
 }

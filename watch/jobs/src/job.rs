@@ -271,6 +271,17 @@ impl Job {
         pages_of(&self.pieces)
     }
 
+    /// Mean number of pages of a piece of metadata, and of a piece of files.
+    pub(crate) fn mean_pages(&self) -> [u64; 2] {
+        [true, false].map(|metadata| {
+            let of = self.pieces.iter().filter(|p| p.place.is_metadata() == metadata);
+            let (count, pages) = of.fold((0u64, 0u64), |(count, pages), piece| {
+                (count + 1, pages + u64::from(piece.pages.count_ones()))
+            });
+            pages / count.max(1)
+        })
+    }
+
     /// Takes over the order of a new run. Pieces that the run did not use keep their place behind
     /// their predecessor. Those that it passed over become old, and are dropped in time. `exact`:
     /// the run's pages are all the pages that were used, and not only those that were missing; this

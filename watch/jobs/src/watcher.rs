@@ -275,7 +275,7 @@ impl Watcher {
         // Of the first pieces, the program may use more later.
         let from = if at <= 2 * RUN_LEAST { 0 } else { at + 1 };
         let mut chase = Chase::new(id, (at, from), fetch, same, same || !place.is_metadata());
-        (chase.fence, chase.moved) = (job.fence(at), now);
+        (chase.fence, chase.moved, chase.mean) = (job.fence(at), now, job.mean_pages());
         run.chase = Some(chase);
         run.exact = fetch && self.limits.act && at <= 2 * RUN_LEAST;
     }

@@ -8,9 +8,10 @@ use seekless_block::{Duration, SimTime};
 use super::{IDLE, IN_FLIGHT, ORDER_GROUPS, ORDER_PAGES, Order, Watcher};
 use crate::PIECE_PAGES;
 use crate::fills::Pages;
-use crate::guard::cost;
+use crate::guard::{VAIN_MOST, cost};
 use crate::job::between;
 use crate::piece::{HOLE, Piece, spans};
+use crate::run::Run;
 
 /// The key is the order on the disk.
 pub(super) type Queue = BTreeMap<Key, (u32, Piece)>;
@@ -160,6 +161,11 @@ impl Watcher {
         self.book_late(now);
         self.park(now);
         let mut vain = Vec::new();
+        let fetches = |r: &&Run| r.chase.as_ref().is_some_and(|c| c.fetch);
+        let helped = self.runs.values().filter(fetches).count().max(1) as u64;
+        // The guard allows no more than this at risk.
+        let allowed = VAIN_MOST.0.saturating_sub(self.guard.last_hour(now).0);
+        let allowed = allowed.saturating_sub(self.limits.vain_elsewhere.0);
         for (&group, run) in &mut self.runs {
             if between(run.last, now) >= IDLE {
                 continue;
@@ -167,7 +173,9 @@ impl Watcher {
             let Some(chase) = run.chase.as_mut().filter(|c| c.fetch) else { continue };
             let Some(job) = self.jobs.iter().find(|j| j.id == chase.job) else { continue };
             vain.push((chase.judge(job), chase.took));
-            while let Some(piece) = chase.next(job) {
+            let each = cost(1, chase.took, self.limits.price).0.max(1);
+            let most_pages = self.limits.pages_ahead.min(allowed / each) / helped;
+            while let Some(piece) = chase.next(job, most_pages) {
                 let metadata = piece.place.is_metadata();
                 let queue = if metadata { &mut self.metadata } else { &mut self.files };
                 queue.insert(key(group, &piece), (group, piece));

@@ -8,6 +8,7 @@ use super::orders::key;
 use super::*;
 use crate::{DEVICE, Piece, VAIN_MOST};
 
+mod budget;
 mod long;
 
 const SECOND: u64 = 1_000_000_000;
