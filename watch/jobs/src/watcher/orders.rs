@@ -33,9 +33,10 @@ impl Watcher {
             Some(key) => (true, key),
             None => (false, self.first(now, false).filter(|_| files)?),
         };
-        if !self.guard_allows(now) {
-            if self.held > 0 {
-                // May be allowed once these are done.
+        let ahead = self.cost_ahead();
+        if !self.guard_allows(now, ahead) {
+            if self.held > 0 || self.guard_allows(now, Duration(0)) {
+                // May be allowed once these are done, or once what is ahead is used.
                 return None;
             }
             // Nothing more is ordered until the allowance returns.
@@ -84,9 +85,9 @@ impl Watcher {
         Duration(self.guard.last_hour(now).0.saturating_add(ahead))
     }
 
-    fn guard_allows(&mut self, now: SimTime) -> bool {
+    fn guard_allows(&mut self, now: SimTime, ahead: Duration) -> bool {
         let under_way = self.limits.price.0.saturating_mul(IN_FLIGHT.saturating_add(self.held));
-        let at_risk = self.cost_ahead().0.saturating_add(under_way);
+        let at_risk = ahead.0.saturating_add(under_way);
         let at_risk = at_risk.saturating_add(self.limits.vain_elsewhere.0);
         self.guard.allows(now, Duration(at_risk))
     }
