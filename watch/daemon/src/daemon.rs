@@ -27,7 +27,7 @@ use crate::report::{FilesystemReport, SCHEMA, WatchReport};
 use crate::store::Store;
 use crate::tracer::{Devices, Tracer, is_always_on};
 
-/// Waits while a run goes on, and while the disk has enough orders.
+/// Waits while a run goes on or events come, and while the disk has enough orders.
 const BUSY: Duration = Duration::from_millis(2);
 const FULL: Duration = Duration::from_micros(300);
 /// Longest wait while nothing goes on.
@@ -187,12 +187,8 @@ impl Daemon {
             self.take(&events);
             let full = self.fetch(now);
             self.end_runs(now)?;
-            let wait = match (full, self.is_busy()) {
-                (true, _) => FULL,
-                (false, true) => BUSY,
-                _ => IDLE,
-            };
-            if self.wait(wait, stop)? {
+            let active = self.is_busy() || !events.is_empty();
+            if self.wait(pause(full, active), stop)? {
                 return Ok(true);
             }
         }
@@ -477,6 +473,16 @@ impl Daemon {
     }
 }
 
+/// How long to wait. While events come, also those of writes, many are taken at once: to wake up for
+/// each costs a turn of the loop, and time of the program that made it.
+const fn pause(full: bool, active: bool) -> Duration {
+    match (full, active) {
+        (true, _) => FULL,
+        (false, true) => BUSY,
+        (false, false) => IDLE,
+    }
+}
+
 /// Remembers a file system that is away. If there are too many, one is forgotten: if possible, one
 /// whose jobs are saved.
 fn remember(away: &mut FxHashMap<u64, (Watcher, bool)>, id: u64, gone: (Watcher, bool)) {
@@ -525,6 +531,13 @@ mod tests {
         let shares = [(7, 10, second), (7, 20, second), (8, 40, second)];
         assert_eq!(others(&shares, 0), (60, second));
         assert_eq!(others(&shares, 2), (30, SimDuration(0)));
+    }
+
+    /// The first event ends the pause of an idle loop.
+    #[test]
+    fn only_a_loop_without_events_waits_for_the_first_one() {
+        assert_eq!(pause(false, false), IDLE);
+        assert_eq!([pause(false, true), pause(true, false), pause(true, true)], [BUSY, FULL, FULL]);
     }
 
     #[test]

@@ -169,7 +169,11 @@ fn filter(what: KernelEvent, devices: &Devices) -> String {
                 .collect::<Vec<_>>()
                 .join(" || ")
         }
-        KernelEvent::Sent => all(&["dev"], &devices.disks),
+        KernelEvent::Sent => match all(&["dev"], &devices.disks) {
+            none if none.is_empty() => none,
+            // Writes say nothing, and are many.
+            disks => format!("({disks}) && rwbs ~ \"R*\""),
+        },
         KernelEvent::Touched => all(&["dev"], &devices.cached),
         KernelEvent::Inode | KernelEvent::Listed => all(&["dev"], &devices.filesystems),
         KernelEvent::Node => all(&["owner"], &devices.trees),
@@ -192,7 +196,8 @@ mod tests {
         let devices =
             Devices { filesystems: vec![8, 9], cached: vec![8], disks: vec![7], trees: vec![5] };
         assert_eq!(filter(KernelEvent::Added, &devices), "s_dev == 8 || s_dev == 9 || i_ino == 8");
-        assert_eq!(filter(KernelEvent::Sent, &devices), "dev == 7");
+        assert_eq!(filter(KernelEvent::Sent, &devices), "(dev == 7) && rwbs ~ \"R*\"");
+        assert_eq!(filter(KernelEvent::Sent, &Devices::default()), "common_pid == 4294967295");
         assert_eq!(filter(KernelEvent::Touched, &devices), "dev == 8");
         assert_eq!(filter(KernelEvent::Inode, &devices), "dev == 8 || dev == 9");
         assert_eq!(filter(KernelEvent::Node, &devices), "owner == 5");
