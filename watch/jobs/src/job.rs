@@ -181,13 +181,20 @@ impl Job {
     }
 
     /// A run with fetching has ended. If its program left the job on the way, only what is behind
-    /// this exit rests: other runs of the program go on there.
-    pub(crate) fn judge(&mut self, own: bool, chase: &Chase, outcome: ChaseOutcome) -> RunVerdict {
+    /// this exit rests: other runs of the program go on there. `own`: its last program ran the job
+    /// last. `asked_own`: the program did that the job was recognized with.
+    pub(crate) fn judge(
+        &mut self,
+        own: bool,
+        asked_own: bool,
+        chase: &Chase,
+        outcome: ChaseOutcome,
+    ) -> RunVerdict {
         let vain = outcome.fetched.saturating_sub(outcome.used);
         self.fetched = self.fetched.saturating_add(outcome.fetched);
         self.vain = self.vain.saturating_add(vain);
         let barred = self.pass_exits(chase);
-        let whole = &mut self.rests[usize::from(!own)];
+        let whole = &mut self.rests[usize::from(!asked_own)];
         if vain <= outcome.used {
             // Without one fetched page, the run says nothing.
             if outcome.fetched > 0 {
@@ -204,7 +211,7 @@ impl Job {
         let all = self.exits.len() >= EXITS_MOST && self.exit_near(chase.at).is_none();
         let mut rests = false;
         if !left || all {
-            let whole = &mut self.rests[usize::from(!own)];
+            let whole = &mut self.rests[usize::from(!asked_own)];
             whole.lost();
             rests = whole.runs > 0;
         }
@@ -447,7 +454,7 @@ mod tests {
         };
         let judge = |job: &mut Job, fetched, used| {
             let chase = Chase::new(1, (0, 1), true, true, true);
-            job.judge(true, &chase, ChaseOutcome { fetched, used, ..ChaseOutcome::default() })
+            job.judge(true, true, &chase, ChaseOutcome { fetched, used, ..ChaseOutcome::default() })
         };
         assert_eq!(turns(&mut job, 40).iter().filter(|&&l| l).count(), 2);
         judge(&mut job, 1000, 400);
@@ -517,7 +524,7 @@ mod tests {
             chase.fence = job.fence(at);
             let left =
                 ChaseOutcome { fetched: 1000, used: 1, behind: 999, ..ChaseOutcome::default() };
-            job.judge(true, &chase, left);
+            job.judge(true, true, &chase, left);
             assert!(job.exits.len() <= EXITS_MOST);
             (job.fence(0), job.rests())
         };

@@ -258,17 +258,22 @@ impl Watcher {
             return;
         }
         let Some((id, at)) = run.recognize(&self.jobs, place, mask) else { return };
+        if let Some(chase) = run.chase.as_mut().filter(|c| c.job == id) {
+            // Another program of the group goes on in the same job: what is ahead is for it.
+            chase.own = true;
+            return;
+        }
         self.end_chase(now, group);
         let Some(run) = self.runs.get_mut(&group) else { return };
         let Some(job) = self.jobs.iter_mut().find(|j| j.id == id) else { return };
         let same = run.who.program == job.program;
-        let before = run.turns.iter().find(|(j, _)| *j == id).map(|(_, turn)| *turn);
+        let before = run.turns.iter().find(|t| t.0 == id).map(|t| t.1);
         let turn = before.unwrap_or_else(|| {
             self.totals.recognized += 1;
             job.turn(same)
         });
         if before.is_none() {
-            run.turns.push((id, turn));
+            run.turns.push((id, turn, same));
         }
         let fetch = turn == RunTreatment::Fetch;
         let same = same && run.who.program != 0;
@@ -442,7 +447,9 @@ impl Watcher {
         }
         let vain = outcome.fetched.saturating_sub(outcome.used);
         let own = run.who.program == job.program;
-        let verdict = job.judge(own, &chase, outcome);
+        // A loss counts where the next run is asked, whatever program ran last.
+        let asked_own = run.turns.iter().any(|t| t.0 == job.id && t.2);
+        let verdict = job.judge(own, asked_own, &chase, outcome);
         run.lost |= verdict.lost;
         if verdict.barred {
             run.others.push(job.id);

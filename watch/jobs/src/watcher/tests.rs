@@ -10,6 +10,7 @@ use crate::{DEVICE, Piece, VAIN_MOST};
 
 mod budget;
 mod long;
+mod scripts;
 
 const SECOND: u64 = 1_000_000_000;
 const DU: PageUser = PageUser { group: 10, program: 1 };
