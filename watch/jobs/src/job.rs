@@ -359,14 +359,22 @@ impl Job {
             self.plain.add(misses, took);
             return;
         }
-        self.helped.add(misses, took);
-        let alone = u64::from(self.plain.millis);
-        let is_slower = u64::from(self.helped.millis) > alone + (alone / SLOWER).max(SLOWER_LEAST);
-        if self.plain.runs > 0 && self.helped.runs >= COMPARED && is_slower {
-            self.rests[0].runs = REST;
-            // Reports still show that it was slower. The next run replaces these means.
-            self.helped.runs = 0;
+        if self.is_slower() {
+            // It has rested since. Until now, reports showed the old means.
+            self.helped = Tally::default();
         }
+        self.helped.add(misses, took);
+        if self.is_slower() {
+            self.rests[0].runs = REST;
+        }
+    }
+
+    /// Help makes the job slower, as far as is known.
+    fn is_slower(&self) -> bool {
+        let alone = u64::from(self.plain.millis);
+        let most = alone + (alone / SLOWER).max(SLOWER_LEAST);
+        let is_known = self.plain.runs > 0 && self.helped.runs >= COMPARED;
+        is_known && u64::from(self.helped.millis) > most
     }
 }
 
@@ -488,7 +496,8 @@ mod tests {
             assert!(!job.rests(), "{n} runs");
             job.whole_run(true, 1, seconds(11));
         }
-        assert!(job.rests() && job.helped.millis == 11_000, "the report shows it");
+        assert!(job.rests());
+        assert_eq!((job.helped.runs, job.helped.millis), (COMPARED, 11_000), "the report shows it");
         for n in 0..REST {
             assert_eq!(job.turn(true), RunTreatment::Leave, "{n}");
             // The job has become longer since its first run.
@@ -498,9 +507,13 @@ mod tests {
             assert_eq!(job.turn(true), RunTreatment::Fetch);
             job.whole_run(true, 1, seconds(11));
         }
-        assert_eq!((job.helped.runs, job.helped.millis), (2 * COMPARED, 11_000));
-        let mut short = Job { plain: Tally::default(), ..job };
-        short.helped = Tally::default();
+        assert_eq!((job.helped.runs, job.helped.millis), (3 * COMPARED, 11_000));
+        job.whole_run(true, 1, seconds(99));
+        assert!(job.rests());
+        job.whole_run(true, 1, seconds(11));
+        assert_eq!((job.helped.runs, job.helped.millis), (1, 11_000), "compared again");
+        let (plain, helped) = (Tally::default(), Tally::default());
+        let mut short = Job { plain, helped, rests: Default::default(), ..job };
         short.whole_run(false, 9, Duration(3_000_000));
         (0..COMPARED).for_each(|_| short.whole_run(true, 1, Duration(400_000_000)));
         assert!(!short.rests(), "nobody notices half a second");
