@@ -214,8 +214,7 @@ impl Daemon {
     fn take(&mut self, events: &[Event]) {
         let today = today();
         for event in events {
-            let own =
-                self.fetcher.threads.contains(&event.thread) || event.thread == std::process::id();
+            let own = self.fetcher.threads.contains(&event.thread);
             self.touches += u64::from(!is_always_on(event.what));
             for filesystem in &mut self.filesystems {
                 filesystem.event(event, own, today, &mut self.processes, &mut self.bdev);

@@ -12,6 +12,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
+use rustc_hash::FxHashSet;
 use rustix::fs::{Advice, FileType, Mode, OFlags, RawDir, fadvise, fstat, open};
 use rustix::io::Errno;
 use rustix::process::setpriority_process;
@@ -147,8 +148,8 @@ pub(crate) type UnderWay = Arc<AtomicUsize>;
 pub(crate) struct Fetcher {
     tasks: Sender<(Task, UnderWay)>,
     found: Receiver<FetchResult>,
-    /// The threads' numbers, which their events carry.
-    pub(crate) threads: Vec<u32>,
+    /// The numbers of these threads and of the main thread, which their events carry.
+    pub(crate) threads: FxHashSet<u32>,
 }
 
 impl Fetcher {
@@ -168,7 +169,8 @@ impl Fetcher {
             })?;
         }
         drop(tell);
-        let threads = told.iter().collect();
+        let mut threads: FxHashSet<u32> = told.iter().collect();
+        threads.insert(std::process::id());
         Ok(Self { tasks, found, threads })
     }
 

@@ -155,7 +155,6 @@ impl Filesystem {
     ) {
         let number = self.mounted.number();
         let [first, second, third] = event.values;
-        let now = SimTime(event.time);
         if self.node_event(event, own, today, processes) {
             return;
         }
@@ -165,24 +164,16 @@ impl Filesystem {
                 self.read_sent(event, own, today, processes);
             }
             KernelEvent::Touched if event.device == number => {
-                // To open a file, a worker uses its inode, in place of the program.
-                let user = if own { None } else { self.user(event, processes) };
-                if !own && user.is_none() {
-                    return;
-                }
-                let group = user.map(|u| u.group);
                 let bytes = second.clamp(512, 65_536);
                 let first = first.saturating_mul(bytes) / PAGE_BYTES;
-                let count = bytes.div_ceil(PAGE_BYTES);
-                self.watcher.touched(now, group, Pages { file: DEVICE, first, count });
+                let pages = Pages { file: DEVICE, first, count: bytes.div_ceil(PAGE_BYTES) };
+                self.touched(event, own, processes, pages);
             }
             KernelEvent::Got | KernelEvent::Mapped
                 if event.device == number && !own && self.knows_files() =>
             {
-                let Some(user) = self.user(event, processes) else { return };
-                let group = Some(user.group);
                 let count = third.saturating_sub(second).saturating_add(1);
-                self.watcher.touched(now, group, Pages { file: first, first: second, count });
+                self.touched(event, own, processes, Pages { file: first, first: second, count });
             }
             KernelEvent::Inode if event.device == number => {
                 let pages = Pages { file: DEVICE, first: first / GROUP, count: 1 };
@@ -196,6 +187,24 @@ impl Filesystem {
                 self.inode(event, own, today, processes, pages);
             }
             _ => {}
+        }
+    }
+
+    /// A thread has used pages in memory. Most are of no order, and then nobody asks whose thread it is.
+    pub(crate) fn touched(
+        &mut self,
+        event: &Event,
+        own: bool,
+        processes: &mut Processes,
+        pages: Pages,
+    ) {
+        if !self.watcher.awaits(pages) {
+            return;
+        }
+        // To open a file, a worker uses its inode, in place of the program.
+        let user = if own { None } else { self.user(event, processes) };
+        if own || user.is_some() {
+            self.watcher.touched(SimTime(event.time), user.map(|u| u.group), pages);
         }
     }
 
@@ -259,18 +268,13 @@ impl Filesystem {
         processes: &mut Processes,
         pages: Pages,
     ) {
-        let now = SimTime(event.time);
         let read = std::mem::take(&mut self.last_inode(event.thread).reading);
         match (own, read) {
             (true, true) => self.watcher.fetched(pages),
-            // To open a file, a worker uses its inode, in place of the program.
-            (true, false) => self.watcher.touched(now, None, pages),
-            (false, _) => {
-                let Some(who) = self.user(event, processes) else { return };
-                if read {
-                    self.watcher.missed(now, today, who, pages);
-                } else {
-                    self.watcher.touched(now, Some(who.group), pages);
+            (_, false) => self.touched(event, own, processes, pages),
+            (false, true) => {
+                if let Some(who) = self.user(event, processes) {
+                    self.watcher.missed(SimTime(event.time), today, who, pages);
                 }
             }
         }
@@ -479,6 +483,16 @@ mod tests {
         let text = b"30 1 0:0 / /x rw - xfs /dev/x rw\n";
         let mounted = Mounted::from(seekless_host::mounts::parse(text).remove(0));
         Filesystem::new(mounted, 1, 0, Disk::at(dir.path()).unwrap(), 0)
+    }
+
+    /// That takes two calls to the kernel.
+    #[test]
+    fn nobody_asks_whose_thread_uses_a_page_that_was_not_ordered() {
+        let mut filesystem = on_a_busy_disk();
+        let thread = std::process::id();
+        let event = Event { time: 0, thread, what: KernelEvent::Got, device: 0, values: [9, 0, 0] };
+        filesystem.event(&event, false, 0, &mut Processes::new(false), &mut None);
+        assert!(filesystem.users.is_empty());
     }
 
     #[test]

@@ -222,6 +222,16 @@ impl Chase {
         Counted { used: here & !vain, vain }
     }
 
+    /// True if the program has used all these pages before. Then nothing changes, except that the job
+    /// goes on.
+    pub(crate) fn used_again(&mut self, place: PieceId, pages: u32) -> bool {
+        let again = self.ordered.get(&place).is_some_and(|o| pages & !(o.used & !o.served) == 0);
+        if again {
+            (self.sees, self.strays) = (true, 0);
+        }
+        again
+    }
+
     /// A worker of ours used metadata that was ordered, to open a file for the program. Returns
     /// pages that were fetched and are used only now.
     pub(crate) fn served(&mut self, place: PieceId, pages: u32) -> u32 {

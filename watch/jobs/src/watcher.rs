@@ -38,6 +38,9 @@ const RUNS_MOST: usize = 64;
 const UNRESOLVED_MOST: usize = 1 << 14;
 /// Most pages in one order.
 const ORDER_PAGES: u64 = 256;
+/// Most pages of one use. A long read of a file touches what nobody fetched; nothing is fetched that
+/// far at once.
+const TOUCHED_MOST: u64 = ORDER_PAGES * 8;
 /// Most groups of inodes in one order: each is a read.
 pub const ORDER_GROUPS: u64 = 8;
 /// Orders that may be under way when the guard looks.
@@ -183,19 +186,34 @@ impl Watcher {
             || self.runs.values().map(|r| r.seen.len()).sum::<usize>() >= PIECES_ALL
     }
 
+    /// Whether a use of one of these pages means something: it was ordered.
+    pub fn awaits(&self, pages: Pages) -> bool {
+        let chases = || self.runs.values().filter_map(|r| r.chase.as_ref());
+        let count = pages.count.min(TOUCHED_MOST);
+        chases().next().is_some()
+            && pieces(pages.file, pages.first, count)
+                .any(|(place, _)| chases().any(|c| c.ordered(place).is_some()))
+    }
+
     /// A program used pages that were in memory; without a group: a worker of ours did, for a
     /// program. Only needed while [`Self::wants_touches`].
     pub fn touched(&mut self, now: SimTime, group: Option<u32>, pages: Pages) {
-        // A long read of a file touches what nobody fetched; nothing is fetched that far at once.
-        let count = pages.count.min(ORDER_PAGES * 8);
+        let count = pages.count.min(TOUCHED_MOST);
         for (place, mask) in pieces(pages.file, pages.first, count) {
             let Some((of, ordered)) = self.waits_for(group, place) else { continue };
             // A read of a file reports all that was asked for, in memory or not.
             let mask = mask & ordered;
             let Some(run) = self.runs.get_mut(&of).filter(|_| mask != 0) else { continue };
             let is_new = !run.has_used(place, mask);
-            run.note(place, mask, false);
             run.visible.get_or_insert(place);
+            if !is_new
+                && group.is_some()
+                && run.chase.as_mut().is_some_and(|c| c.used_again(place, mask))
+            {
+                run.last = now;
+                continue;
+            }
+            run.note(place, mask, false);
             if group.is_some() {
                 if is_new {
                     run.grow(now);
