@@ -308,6 +308,11 @@ impl Chase {
         (new, unused)
     }
 
+    /// The number of places that were ordered.
+    pub(crate) fn places(&self) -> usize {
+        self.ordered.len()
+    }
+
     /// Pages of a place that were ordered.
     pub(crate) fn ordered(&self, place: PieceId) -> Option<u32> {
         self.ordered.get(&place).map(|o| o.pages)

@@ -1,6 +1,7 @@
 //! One file system: its runs, its jobs, and what to fetch next. Events and the time come in; orders
 //! come out. The driver carries them out, and reports what came from the disk.
 
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 
 use rustc_hash::FxHashMap;
@@ -155,9 +156,7 @@ impl Watcher {
         if tells && self.runs.get_mut(&who.group).is_some_and(|r| r.begins_again(place, mask)) {
             self.close(who.group, today);
         }
-        while self.is_full(who.group) {
-            let oldest = self.runs.iter().min_by_key(|(_, r)| (r.last, r.who.group));
-            let Some(group) = oldest.map(|(&g, _)| g) else { break };
+        while let Some(group) = self.superfluous(who.group) {
             self.close(group, today);
         }
         if self.runs.is_empty() {
@@ -180,10 +179,17 @@ impl Watcher {
         self.recognize(now, who.group, place, mask);
     }
 
-    /// One run more, or one piece more, would be too many.
-    fn is_full(&self, group: u32) -> bool {
-        self.runs.len() >= RUNS_MOST && !self.runs.contains_key(&group)
-            || self.runs.values().map(|r| r.seen.len()).sum::<usize>() >= PIECES_ALL
+    /// The run to end if one run more, or one piece more, would be too many.
+    fn superfluous(&self, group: u32) -> Option<u32> {
+        let many_pieces = self.runs.values().map(|r| r.seen.len()).sum::<usize>() >= PIECES_ALL;
+        let many_runs = self.runs.len() >= RUNS_MOST && !self.runs.contains_key(&group);
+        if !many_pieces && !many_runs {
+            return None;
+        }
+        // Without space for pieces, it is the largest run: others would give little.
+        let size = |r: &Run| if many_pieces { r.seen.len() } else { 0 };
+        let rank = |r: &Run| (Reverse(size(r)), r.last, r.who.group);
+        self.runs.iter().min_by_key(|(_, r)| rank(r)).map(|(&g, _)| g)
     }
 
     /// Whether a use of one of these pages means something: it was ordered.

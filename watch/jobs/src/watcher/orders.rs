@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 
 use seekless_block::{Duration, SimTime};
 
-use super::{IDLE, IN_FLIGHT, ORDER_GROUPS, ORDER_PAGES, Order, Watcher};
+use super::{IDLE, IN_FLIGHT, ORDER_GROUPS, ORDER_PAGES, Order, PIECES_ALL, Watcher};
 use crate::PIECE_PAGES;
+use crate::chase::Chase;
 use crate::fills::Pages;
 use crate::guard::{VAIN_MOST, cost};
 use crate::job::between;
@@ -164,6 +165,9 @@ impl Watcher {
         let mut vain = Vec::new();
         let fetches = |r: &&Run| r.chase.as_ref().is_some_and(|c| c.fetch);
         let helped = self.runs.values().filter(fetches).count().max(1) as u64;
+        let places = |r: &Run| r.chase.as_ref().map_or(0, Chase::places);
+        let ordered = self.runs.values().map(places).sum::<usize>();
+        let mut free = PIECES_ALL.saturating_sub(ordered);
         // The guard allows no more than this at risk.
         let allowed = VAIN_MOST.0.saturating_sub(self.guard.last_hour(now).0);
         let allowed = allowed.saturating_sub(self.limits.vain_elsewhere.0);
@@ -176,7 +180,10 @@ impl Watcher {
             vain.push((chase.judge(job), chase.took));
             let each = cost(1, chase.took, self.limits.price).0.max(1);
             let most_pages = self.limits.pages_ahead.min(allowed / each) / helped;
-            while let Some(piece) = chase.next(job, most_pages) {
+            while free > 0
+                && let Some(piece) = chase.next(job, most_pages)
+            {
+                free -= 1;
                 let metadata = piece.place.is_metadata();
                 let queue = if metadata { &mut self.metadata } else { &mut self.files };
                 queue.insert(key(group, &piece), (group, piece));

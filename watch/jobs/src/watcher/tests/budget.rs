@@ -66,3 +66,47 @@ fn a_job_whose_pages_stay_ahead_gets_help_to_its_end() {
     assert_eq!((totals.guarded, totals.vain), (0, 0), "{totals:?}");
     assert!(totals.orders >= 190, "{totals:?}");
 }
+
+#[test]
+fn all_orders_together_take_bounded_memory() {
+    let job = |id: u32, pieces: usize| {
+        let piece = |chunk| Piece::new(PieceId { file: DEVICE, chunk }, 1);
+        Job::new(id, 1, (0..pieces as u32).map(piece).collect())
+    };
+    let mut watcher = Watcher::default();
+    watcher.set_jobs(vec![job(1, PIECES_ALL / 2), job(2, 100)]);
+    for (group, id) in [(1, 1), (2, 1), (3, 2)] {
+        let mut chase = Chase::new(id, (0, 0), true, true, true);
+        while id == 1
+            && let Some(piece) = chase.next(&watcher.jobs[0], u64::MAX)
+        {
+            chase.used(&watcher.jobs[0], piece.place, 1, false);
+        }
+        let mut run = Run::new(PageUser { group, program: 1 }, SimTime(0));
+        run.chase = Some(chase);
+        watcher.runs.insert(group, run);
+    }
+    assert_eq!(watcher.next_order(SimTime(0), true), None);
+    watcher.runs.remove(&1);
+    assert!(watcher.next_order(SimTime(0), true).is_some());
+}
+
+/// As the nightly job beside servers that are never idle.
+#[test]
+fn without_space_for_pieces_the_largest_run_ends() {
+    let mut watcher = Watcher::default();
+    let mut miss = |group: u32, n: u64| {
+        let pages = Pages { file: DEVICE, first: n * 64, count: 1 };
+        watcher.missed(SimTime(n), 0, PageUser { group, program: 0 }, pages);
+        watcher.runs.contains_key(&5)
+    };
+    for n in 0..20 {
+        miss(5, n);
+    }
+    for group in 1..5 {
+        for n in 20..20 + PIECES_ALL as u64 / 4 {
+            assert!(miss(group, n), "{group}: {n}");
+        }
+    }
+    assert!(watcher.runs.len() < 5, "one of the others ended");
+}
