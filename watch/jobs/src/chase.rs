@@ -154,6 +154,8 @@ pub(crate) struct Chase {
     pub(crate) by_workers: u64,
     /// Reads of the disk for its orders, and pages that came for them.
     pub(crate) took: (u64, u64),
+    /// Pages that came for it and are not used yet.
+    pub(crate) ahead: u64,
     /// Mean number of pages of a piece of metadata, and of a piece of files.
     pub(crate) mean: [u64; 2],
 }
@@ -219,6 +221,7 @@ impl Chase {
         }
         ordered.used |= new;
         ordered.vain |= vain;
+        self.ahead = self.ahead.saturating_sub(here.count_ones().into());
         Counted { used: here & !vain, vain }
     }
 
@@ -244,6 +247,7 @@ impl Chase {
         ordered.served |= new;
         let here = new & ordered.fetched & !ordered.vain;
         self.by_workers += u64::from(here.count_ones());
+        self.ahead = self.ahead.saturating_sub(here.count_ones().into());
         here
     }
 
@@ -305,6 +309,7 @@ impl Chase {
         ordered.fetched |= new;
         let unused = new & !ordered.used;
         self.took.1 += u64::from(new.count_ones());
+        self.ahead += u64::from(unused.count_ones());
         (new, unused)
     }
 
@@ -350,8 +355,10 @@ impl Chase {
             self.blind = self.at;
         }
         let at = (self.at, self.blind);
-        Self::judge_one(&mut self.metadata, true, at, &mut self.ordered, job)
-            + Self::judge_one(&mut self.files, false, at, &mut self.ordered, job)
+        let vain = Self::judge_one(&mut self.metadata, true, at, &mut self.ordered, job)
+            + Self::judge_one(&mut self.files, false, at, &mut self.ordered, job);
+        self.ahead = self.ahead.saturating_sub(vain);
+        vain
     }
 
     fn judge_one(

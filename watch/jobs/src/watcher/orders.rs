@@ -93,13 +93,15 @@ impl Watcher {
         self.guard.allows(now, Duration(at_risk))
     }
 
-    /// The disk's time for the pages that are ahead, by the orders of the present chases. Each job has
-    /// its own mean: single pages cost a read each, and pages of long files little.
+    /// The disk's time for the pages that are ahead. Each chase has its own mean: single pages cost a
+    /// read each, and pages of long files little. The rest came late.
     fn cost_ahead(&self) -> Duration {
-        let chases = self.runs.values().filter_map(|r| r.chase.as_ref());
-        let took = chases.fold((0, 0), |all, c| (all.0 + c.took.0, all.1 + c.took.1));
-        let took = if took.0 == 0 { self.last_took } else { took };
-        cost(self.ahead, took, self.limits.price)
+        let (mut rest, mut all) = (self.ahead, 0u64);
+        for chase in self.runs.values().filter_map(|r| r.chase.as_ref()) {
+            rest = rest.saturating_sub(chase.ahead);
+            all = all.saturating_add(cost(chase.ahead, chase.took, self.limits.price).0);
+        }
+        Duration(all.saturating_add(cost(rest, self.last_took, self.limits.price).0))
     }
 
     /// The first span of a piece; the rest goes back to the queue.

@@ -67,6 +67,42 @@ fn a_job_whose_pages_stay_ahead_gets_help_to_its_end() {
     assert!(totals.orders >= 190, "{totals:?}");
 }
 
+/// Single pages cost a read each, beside long files of another job.
+#[test]
+fn pages_ahead_cost_what_the_orders_of_their_own_job_took() {
+    let mut watcher = Watcher::default();
+    watcher.limit(Limits { price: Duration(SECOND), ..Limits::default() });
+    for (group, ahead, took) in [(1, 320, (1000, 32_000)), (2, 100, (200, 200))] {
+        let mut chase = Chase::new(1, (0, 1), true, true, true);
+        (chase.ahead, chase.took) = (ahead, took);
+        let mut run = Run::new(PageUser { group, program: 0 }, SimTime(0));
+        run.chase = Some(chase);
+        watcher.runs.insert(group, run);
+        watcher.ahead += ahead;
+    }
+    assert_eq!(watcher.vain_at_most(SimTime(0)), Duration(110 * SECOND));
+    watcher.ahead += 5;
+    assert_eq!(watcher.vain_at_most(SimTime(0)), Duration(115 * SECOND), "without a chase");
+}
+
+#[test]
+fn what_all_runs_have_ahead_is_the_sum_of_what_each_has() {
+    let mut world = World::new();
+    let job = with_files(&metadata(1000, 63));
+    world.run(TAR, &job);
+    world.cool();
+    for part in job.chunks(50) {
+        world.cache.remove(&part[30]);
+        world.uses(TAR, &part[..40]);
+        let (file, first) = part[44];
+        world.watcher.touched(SimTime(world.now), None, Pages { file, first, count: 1 });
+        let sum: u64 = world.watcher.runs.values().flat_map(|r| &r.chase).map(|c| c.ahead).sum();
+        assert_eq!(sum, world.watcher.ahead());
+    }
+    world.end();
+    assert_eq!(world.watcher.ahead(), 0);
+}
+
 #[test]
 fn all_orders_together_take_bounded_memory() {
     let job = |id: u32, pieces: usize| {
