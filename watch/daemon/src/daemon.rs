@@ -366,20 +366,19 @@ impl Daemon {
         let (listed, all) = mounted()?;
         let wanted = self.config.choice().of(&all);
         let today = today();
-        for filesystem in &mut self.filesystems {
-            if !wanted.contains(&filesystem.mounted) {
-                filesystem.changed |= filesystem.watcher.finish(today);
-            }
-        }
-        self.save(|f| !wanted.contains(&f.mounted));
-        let before = self.filesystems.len();
-        for gone in self.filesystems.extract_if(.., |f| !wanted.contains(&f.mounted)) {
-            remember(&mut self.away, gone.id, (gone.watcher, gone.changed));
+        // Their devices are closed first: a script may stop a device right after the unmount, and a
+        // save waits for a disk.
+        let gone = self.filesystems.extract_if(.., |f| !wanted.contains(&f.mounted));
+        let gone: Vec<_> = gone.map(|f| (f.id, f.watcher, f.changed)).collect();
+        let mut new = !gone.is_empty();
+        for (id, mut watcher, changed) in gone {
+            let changed = watcher.finish(today) || changed;
+            remember(&mut self.away, id, (watcher, changed));
+            self.save(|_| false);
         }
         // The jobs are in the state; the guard goes on.
         let saved = self.away.values_mut().filter(|a| !a.1);
         saved.for_each(|a| a.0.set_jobs(Vec::new()));
-        let mut new = self.filesystems.len() != before;
         self.refused.retain(|m| wanted.contains(m));
         for mounted in wanted {
             let known = self.filesystems.iter().any(|f| f.mounted == mounted);
