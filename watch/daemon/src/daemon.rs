@@ -36,9 +36,7 @@ const IDLE: Duration = Duration::from_secs(5);
 const AWAY_MOST: usize = 64;
 /// How often limits are looked at, and jobs are saved.
 const LIMITS: Duration = Duration::from_millis(500);
-const SAVE: Duration = Duration::from_secs(60);
-/// One save of this number is also of file systems that are busy: some are never idle.
-const SAVES_BUSY: u32 = 10;
+const SAVE: Duration = Duration::from_secs(600);
 /// More uses in memory in one round of limits are too expensive to follow.
 const FLOOD: u64 = 150_000;
 /// Rounds of limits without them after a flood.
@@ -93,7 +91,6 @@ pub struct Daemon {
     pages_ahead: u64,
     looked: Instant,
     saved: Instant,
-    saves: u32,
     /// Events that were lost until now.
     lost: u64,
     /// The service manager heard that the daemon is alive.
@@ -137,7 +134,6 @@ impl Daemon {
             pages_ahead: pressure::pages_ahead(),
             looked: now,
             saved: now,
-            saves: 0,
             lost: 0,
             alive: now,
             manager: Manager::from_env().ok().flatten(),
@@ -202,7 +198,7 @@ impl Daemon {
         for filesystem in &mut self.filesystems {
             filesystem.changed |= filesystem.watcher.finish(today);
         }
-        self.save(|_| true);
+        self.save(true);
         control::remove(&self.config.state);
         self.messages
     }
@@ -285,9 +281,7 @@ impl Daemon {
         self.tracer.touches(wanted && self.without == 0);
         if self.saved.elapsed() >= SAVE {
             self.saved = Instant::now();
-            self.saves = self.saves.wrapping_add(1);
-            let busy = self.saves.is_multiple_of(SAVES_BUSY);
-            self.save(|f| busy || !f.is_busy());
+            self.save(true);
         }
         if !self.is_busy() {
             self.processes.forget();
@@ -305,9 +299,9 @@ impl Daemon {
         }
     }
 
-    /// Saves what has changed: of these file systems, and of all that are away.
-    fn save(&mut self, which: impl Fn(&Filesystem) -> bool) {
-        let ready = |f: &&mut Filesystem| f.changed && f.watcher.fits() && which(f);
+    /// Saves what has changed: of file systems that are away, and with `here` of the others.
+    fn save(&mut self, here: bool) {
+        let ready = |f: &&mut Filesystem| here && f.changed && f.watcher.fits();
         let here = self.filesystems.iter_mut().filter(ready);
         let here = here.map(|f| (f.id, &mut f.watcher, &mut f.changed));
         let away = self.away.iter_mut().filter(|(_, a)| a.1 && a.0.fits());
@@ -374,7 +368,7 @@ impl Daemon {
         for (id, mut watcher, changed) in gone {
             let changed = watcher.finish(today) || changed;
             remember(&mut self.away, id, (watcher, changed));
-            self.save(|_| false);
+            self.save(false);
         }
         // The jobs are in the state; the guard goes on.
         let saved = self.away.values_mut().filter(|a| !a.1);
