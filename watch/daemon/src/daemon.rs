@@ -273,12 +273,13 @@ impl Daemon {
             self.filesystems.iter_mut().for_each(|f| f.watcher.blind());
         }
         self.limit(now);
-        let wanted = self.filesystems.iter().any(|f| f.watcher.wants_touches());
-        if !wanted {
+        let helped = || self.filesystems.iter().filter(|f| f.watcher.wants_touches());
+        if helped().next().is_none() {
             // The next job does not pay for the flood of this one.
             self.without = 0;
         }
-        self.tracer.touches(wanted && self.without == 0);
+        let shown = if self.without == 0 { devices(helped()) } else { Devices::default() };
+        self.tracer.touches(shown);
         if self.saved.elapsed() >= SAVE {
             self.saved = Instant::now();
             self.save(true);
@@ -389,13 +390,7 @@ impl Daemon {
             }
         }
         if new {
-            let cached = self.filesystems.iter().filter(|f| f.mounted.is_cached());
-            self.tracer.watch(&Devices {
-                filesystems: self.filesystems.iter().map(|f| f.mounted.number()).collect(),
-                cached: cached.map(|f| f.mounted.number()).collect(),
-                disks: self.filesystems.iter().map(|f| f.disk_number).collect(),
-                trees: self.filesystems.iter().filter_map(|f| f.mounted.tree).collect(),
-            })?;
+            self.tracer.watch(&devices(self.filesystems.iter()))?;
         }
         Ok(())
     }
@@ -462,6 +457,17 @@ impl Daemon {
             pages_ahead: self.pages_ahead,
             filesystems: filesystems.collect(),
         }
+    }
+}
+
+/// The devices of file systems, as events name them.
+fn devices<'a>(of: impl Iterator<Item = &'a Filesystem> + Clone) -> Devices {
+    let cached = of.clone().filter(|f| f.mounted.is_cached());
+    Devices {
+        filesystems: of.clone().map(|f| f.mounted.number()).collect(),
+        cached: cached.map(|f| f.mounted.number()).collect(),
+        disks: of.clone().map(|f| f.disk_number).collect(),
+        trees: of.filter_map(|f| f.mounted.tree).collect(),
     }
 }
 
