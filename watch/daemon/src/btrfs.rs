@@ -37,6 +37,10 @@ const NODES_MOST: usize = 1 << 14;
 const LEAVES_MOST: usize = 1 << 20;
 /// Most pointers in the nodes that are known: one leads to each node and leaf.
 const POINTERS_MOST: usize = LEAVES_MOST + NODES_MOST;
+/// Most chunks: 64 TiB of usual ones. A damaged tree may lead to one chunk many times.
+const CHUNKS_MOST: usize = 1 << 16;
+/// Bytes of a chunk that are of use: up to the address of its first stripe.
+const CHUNK_USED: usize = CHUNK + 16;
 /// Most levels of a tree.
 const LEVELS: u8 = 8;
 
@@ -247,8 +251,11 @@ impl<'a> Volume<'a> {
     fn with_chunks(mut self) -> io::Result<Self> {
         let mut found = Vec::new();
         self.items(self.chunk_root, &mut |key, item| {
-            if key.1 == CHUNK_ITEM {
-                found.push((key.2, item.to_vec()));
+            if key.1 == CHUNK_ITEM
+                && found.len() < CHUNKS_MOST
+                && let Some(item) = item.first_chunk::<CHUNK_USED>()
+            {
+                found.push((key.2, *item));
             }
         })?;
         self.chunks.clear();

@@ -27,7 +27,7 @@ use crate::report::{FilesystemReport, SCHEMA, WatchReport};
 use crate::store::Store;
 use crate::tracer::{Devices, Tracer, is_always_on};
 
-/// Waits while a run goes on, and while the disk has enough orders.
+/// Waits while a run goes on or events come, and while the disk has enough orders.
 const BUSY: Duration = Duration::from_millis(2);
 const FULL: Duration = Duration::from_micros(300);
 /// Longest wait while nothing goes on.
@@ -36,9 +36,7 @@ const IDLE: Duration = Duration::from_secs(5);
 const AWAY_MOST: usize = 64;
 /// How often limits are looked at, and jobs are saved.
 const LIMITS: Duration = Duration::from_millis(500);
-const SAVE: Duration = Duration::from_secs(60);
-/// One save of this number is also of file systems that are busy: some are never idle.
-const SAVES_BUSY: u32 = 10;
+const SAVE: Duration = Duration::from_secs(600);
 /// More uses in memory in one round of limits are too expensive to follow.
 const FLOOD: u64 = 150_000;
 /// Rounds of limits without them after a flood.
@@ -93,7 +91,6 @@ pub struct Daemon {
     pages_ahead: u64,
     looked: Instant,
     saved: Instant,
-    saves: u32,
     /// Events that were lost until now.
     lost: u64,
     /// The service manager heard that the daemon is alive.
@@ -137,7 +134,6 @@ impl Daemon {
             pages_ahead: pressure::pages_ahead(),
             looked: now,
             saved: now,
-            saves: 0,
             lost: 0,
             alive: now,
             manager: Manager::from_env().ok().flatten(),
@@ -187,12 +183,8 @@ impl Daemon {
             self.take(&events);
             let full = self.fetch(now);
             self.end_runs(now)?;
-            let wait = match (full, self.is_busy()) {
-                (true, _) => FULL,
-                (false, true) => BUSY,
-                _ => IDLE,
-            };
-            if self.wait(wait, stop)? {
+            let active = self.is_busy() || !events.is_empty();
+            if self.wait(pause(full, active), stop)? {
                 return Ok(true);
             }
         }
@@ -206,7 +198,7 @@ impl Daemon {
         for filesystem in &mut self.filesystems {
             filesystem.changed |= filesystem.watcher.finish(today);
         }
-        self.save(|_| true);
+        self.save(true);
         control::remove(&self.config.state);
         self.messages
     }
@@ -218,8 +210,7 @@ impl Daemon {
     fn take(&mut self, events: &[Event]) {
         let today = today();
         for event in events {
-            let own =
-                self.fetcher.threads.contains(&event.thread) || event.thread == std::process::id();
+            let own = self.fetcher.threads.contains(&event.thread);
             self.touches += u64::from(!is_always_on(event.what));
             for filesystem in &mut self.filesystems {
                 filesystem.event(event, own, today, &mut self.processes, &mut self.bdev);
@@ -282,17 +273,16 @@ impl Daemon {
             self.filesystems.iter_mut().for_each(|f| f.watcher.blind());
         }
         self.limit(now);
-        let wanted = self.filesystems.iter().any(|f| f.watcher.wants_touches());
-        if !wanted {
+        let helped = || self.filesystems.iter().filter(|f| f.watcher.wants_touches());
+        if helped().next().is_none() {
             // The next job does not pay for the flood of this one.
             self.without = 0;
         }
-        self.tracer.touches(wanted && self.without == 0);
+        let shown = if self.without == 0 { devices(helped()) } else { Devices::default() };
+        self.tracer.touches(shown);
         if self.saved.elapsed() >= SAVE {
             self.saved = Instant::now();
-            self.saves = self.saves.wrapping_add(1);
-            let busy = self.saves.is_multiple_of(SAVES_BUSY);
-            self.save(|f| busy || !f.is_busy());
+            self.save(true);
         }
         if !self.is_busy() {
             self.processes.forget();
@@ -310,9 +300,9 @@ impl Daemon {
         }
     }
 
-    /// Saves what has changed: of these file systems, and of all that are away.
-    fn save(&mut self, which: impl Fn(&Filesystem) -> bool) {
-        let ready = |f: &&mut Filesystem| f.changed && f.watcher.fits() && which(f);
+    /// Saves what has changed: of file systems that are away, and with `here` of the others.
+    fn save(&mut self, here: bool) {
+        let ready = |f: &&mut Filesystem| here && f.changed && f.watcher.fits();
         let here = self.filesystems.iter_mut().filter(ready);
         let here = here.map(|f| (f.id, &mut f.watcher, &mut f.changed));
         let away = self.away.iter_mut().filter(|(_, a)| a.1 && a.0.fits());
@@ -371,20 +361,19 @@ impl Daemon {
         let (listed, all) = mounted()?;
         let wanted = self.config.choice().of(&all);
         let today = today();
-        for filesystem in &mut self.filesystems {
-            if !wanted.contains(&filesystem.mounted) {
-                filesystem.changed |= filesystem.watcher.finish(today);
-            }
-        }
-        self.save(|f| !wanted.contains(&f.mounted));
-        let before = self.filesystems.len();
-        for gone in self.filesystems.extract_if(.., |f| !wanted.contains(&f.mounted)) {
-            remember(&mut self.away, gone.id, (gone.watcher, gone.changed));
+        // Their devices are closed first: a script may stop a device right after the unmount, and a
+        // save waits for a disk.
+        let gone = self.filesystems.extract_if(.., |f| !wanted.contains(&f.mounted));
+        let gone: Vec<_> = gone.map(|f| (f.id, f.watcher, f.changed)).collect();
+        let mut new = !gone.is_empty();
+        for (id, mut watcher, changed) in gone {
+            let changed = watcher.finish(today) || changed;
+            remember(&mut self.away, id, (watcher, changed));
+            self.save(false);
         }
         // The jobs are in the state; the guard goes on.
         let saved = self.away.values_mut().filter(|a| !a.1);
         saved.for_each(|a| a.0.set_jobs(Vec::new()));
-        let mut new = self.filesystems.len() != before;
         self.refused.retain(|m| wanted.contains(m));
         for mounted in wanted {
             let known = self.filesystems.iter().any(|f| f.mounted == mounted);
@@ -401,13 +390,7 @@ impl Daemon {
             }
         }
         if new {
-            let cached = self.filesystems.iter().filter(|f| f.mounted.is_cached());
-            self.tracer.watch(&Devices {
-                filesystems: self.filesystems.iter().map(|f| f.mounted.number()).collect(),
-                cached: cached.map(|f| f.mounted.number()).collect(),
-                disks: self.filesystems.iter().map(|f| f.disk_number).collect(),
-                trees: self.filesystems.iter().filter_map(|f| f.mounted.tree).collect(),
-            })?;
+            self.tracer.watch(&devices(self.filesystems.iter()))?;
         }
         Ok(())
     }
@@ -477,6 +460,27 @@ impl Daemon {
     }
 }
 
+/// The devices of file systems, as events name them.
+fn devices<'a>(of: impl Iterator<Item = &'a Filesystem> + Clone) -> Devices {
+    let cached = of.clone().filter(|f| f.mounted.is_cached());
+    Devices {
+        filesystems: of.clone().map(|f| f.mounted.number()).collect(),
+        cached: cached.map(|f| f.mounted.number()).collect(),
+        disks: of.clone().map(|f| f.disk_number).collect(),
+        trees: of.filter_map(|f| f.mounted.tree).collect(),
+    }
+}
+
+/// How long to wait. While events come, also those of writes, many are taken at once: to wake up for
+/// each costs a turn of the loop, and time of the program that made it.
+const fn pause(full: bool, active: bool) -> Duration {
+    match (full, active) {
+        (true, _) => FULL,
+        (false, true) => BUSY,
+        (false, false) => IDLE,
+    }
+}
+
 /// Remembers a file system that is away. If there are too many, one is forgotten: if possible, one
 /// whose jobs are saved.
 fn remember(away: &mut FxHashMap<u64, (Watcher, bool)>, id: u64, gone: (Watcher, bool)) {
@@ -525,6 +529,13 @@ mod tests {
         let shares = [(7, 10, second), (7, 20, second), (8, 40, second)];
         assert_eq!(others(&shares, 0), (60, second));
         assert_eq!(others(&shares, 2), (30, SimDuration(0)));
+    }
+
+    /// The first event ends the pause of an idle loop.
+    #[test]
+    fn only_a_loop_without_events_waits_for_the_first_one() {
+        assert_eq!(pause(false, false), IDLE);
+        assert_eq!([pause(false, true), pause(true, false), pause(true, true)], [BUSY, FULL, FULL]);
     }
 
     #[test]

@@ -5,12 +5,14 @@
 
 use std::fs::File;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
+use rustc_hash::FxHashSet;
 use rustix::fs::{Advice, FileType, Mode, OFlags, RawDir, fadvise, fstat, open};
 use rustix::io::Errno;
 use rustix::process::setpriority_process;
@@ -146,8 +148,8 @@ pub(crate) type UnderWay = Arc<AtomicUsize>;
 pub(crate) struct Fetcher {
     tasks: Sender<(Task, UnderWay)>,
     found: Receiver<FetchResult>,
-    /// The threads' numbers, which their events carry.
-    pub(crate) threads: Vec<u32>,
+    /// The numbers of these threads and of the main thread, which their events carry.
+    pub(crate) threads: FxHashSet<u32>,
 }
 
 impl Fetcher {
@@ -167,7 +169,8 @@ impl Fetcher {
             })?;
         }
         drop(tell);
-        let threads = told.iter().collect();
+        let mut threads: FxHashSet<u32> = told.iter().collect();
+        threads.insert(std::process::id());
         Ok(Self { tasks, found, threads })
     }
 
@@ -188,7 +191,7 @@ fn work(queue: &Mutex<Receiver<(Task, UnderWay)>>, results: &Sender<FetchResult>
         let task = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok((task, under_way)) = task else { return };
         match task {
-            Task::Metadata(device, order) => read_ahead(device.file.as_fd(), &order),
+            Task::Metadata(device, order) => metadata(&device.file, &order),
             // Inodes that are gone cost speed, and nothing else.
             Task::Inodes(target, user, group) => {
                 let _ = with_mount(&target, &user, |m| xfs_inode(m, group * GROUP).map(drop));
@@ -251,6 +254,13 @@ fn read_ahead(file: BorrowedFd<'_>, order: &Order) {
         let _ = fadvise(file, at, std::num::NonZeroU64::new(length), Advice::WillNeed);
         at += length;
     }
+}
+
+/// Reads metadata ahead, and waits for its last page. Only the device is open meanwhile.
+fn metadata(device: &File, order: &Order) {
+    read_ahead(device.as_fd(), order);
+    let last = order.pages.first + order.pages.count.saturating_sub(1);
+    let _ = device.read_exact_at(&mut [0], last * PAGE_BYTES);
 }
 
 fn with_mount(
@@ -399,17 +409,6 @@ fn open_mount(target: &Target, user: &GroupThreads) -> Result<Option<OwnedFd>, E
     Ok(is_this.then_some(mount))
 }
 
-/// True if the last page of an order for metadata is in memory.
-pub(crate) fn is_there(device: &Device, order: &Order) -> bool {
-    use rustix::io::{ReadWriteFlags, preadv2};
-    let last = order.pages.first + order.pages.count.saturating_sub(1);
-    let mut byte = [0];
-    let mut slices = [std::io::IoSliceMut::new(&mut byte)];
-    let read = preadv2(&device.file, &mut slices, last * PAGE_BYTES, ReadWriteFlags::NOWAIT);
-    // Another error: waiting would not help.
-    !matches!(read, Err(Errno::AGAIN))
-}
-
 #[cfg(test)]
 mod tests {
     use std::process::Command;
@@ -442,6 +441,34 @@ mod tests {
             thread::yield_now();
         }
         drop(writer);
+    }
+
+    /// Then everything is in memory that a file needs to be opened. `rchar` counts the bytes that a
+    /// thread has read.
+    #[test]
+    fn a_task_for_metadata_ends_with_a_read_of_its_last_page() {
+        let fetcher = Fetcher::start().unwrap();
+        let workers = || fetcher.threads.iter().filter(|t| **t != std::process::id());
+        let read = |thread: &u32| -> Option<u64> {
+            let text = std::fs::read_to_string(format!("/proc/self/task/{thread}/io")).ok()?;
+            text.lines().find_map(|l| l.strip_prefix("rchar: ")?.parse().ok())
+        };
+        let all = || workers().map(read).sum::<Option<u64>>();
+        let Some(before) = all() else {
+            eprintln!("SKIPPED read of the last page: this kernel does not count reads");
+            return;
+        };
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(8 * PAGE_BYTES).unwrap();
+        let device = Arc::new(Device { file, ext: None });
+        let under_way = UnderWay::default();
+        let pages = Pages { file: 0, first: 3, count: 5 };
+        let order = Order { group: 1, pages, generation: 0 };
+        fetcher.send(Task::Metadata(device, order), &under_way);
+        while under_way.load(Ordering::Relaxed) > 0 {
+            thread::yield_now();
+        }
+        assert_eq!(all(), Some(before + 1));
     }
 
     #[test]

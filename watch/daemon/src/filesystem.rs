@@ -1,6 +1,5 @@
 //! One watched file system: its events, its orders, and its disk.
 
-use std::collections::VecDeque;
 use std::fs::File;
 use std::os::fd::AsFd as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,17 +14,13 @@ use seekless_jobs::{DEVICE, Fills, Limits, ORDER_GROUPS, Order, PageUser, Pages,
 use crate::WatchError;
 use crate::disk::Disk;
 use crate::events::{Event, KernelEvent, METADATA, READ};
-use crate::fetch::{Device, Fetcher, GROUP, Source, TASKS, Target, Task, UnderWay, is_there};
+use crate::fetch::{Device, Fetcher, GROUP, Source, TASKS, Target, Task, UnderWay};
 use crate::mounts::Mounted;
 use crate::nodes::Nodes;
 use crate::processes::{GroupThreads, Processes};
 
 /// Most reads at the disk, foreground included, while orders go out.
 const DEPTH: u64 = 32;
-/// Wait for metadata after which it never comes, if the disk does nothing; and in any case. A page
-/// that a program has made, and not read, stays as it is.
-const PATIENCE_NS: u64 = 100_000_000;
-const PATIENCE_MOST_NS: u64 = 2_000_000_000;
 /// Pause after a device could not be opened.
 const CLOSED_NS: u64 = 1_000_000_000;
 /// Most threads whose use of inodes is remembered, and most groups that use something.
@@ -64,39 +59,12 @@ pub(crate) struct Filesystem {
     inodes: FxHashMap<u32, LastInode>,
     /// The nodes of btrfs.
     pub(crate) nodes: Option<Nodes>,
-    /// Orders for metadata that may be under way.
-    waiting: SentMetadata,
+    /// Orders for metadata of the device that have not come.
+    metadata: UnderWay,
     /// The threads of each group that used something here.
     users: FxHashMap<u32, GroupThreads>,
     /// Jobs have changed since they were saved.
     pub(crate) changed: bool,
-}
-
-/// Orders for metadata that may be under way, and when they went out.
-#[derive(Debug, Default)]
-struct SentMetadata(VecDeque<(u64, Order)>);
-
-impl SentMetadata {
-    /// Forgets what has come or never comes, also if no files are read ahead. True if they are, and
-    /// nothing is left: inodes are then opened without waiting for the disk. `at_work`: the disk
-    /// works.
-    fn let_files(
-        &mut self,
-        files: bool,
-        now: u64,
-        at_work: impl Fn() -> bool,
-        is_there: impl Fn(&Order) -> bool,
-    ) -> bool {
-        while let Some((sent, order)) = self.0.front() {
-            let age = now.saturating_sub(*sent);
-            let may_come = age < PATIENCE_NS || (age < PATIENCE_MOST_NS && at_work());
-            if may_come && !is_there(order) {
-                return false;
-            }
-            self.0.pop_front();
-        }
-        files
-    }
 }
 
 /// What a thread did last with inodes of XFS.
@@ -147,7 +115,7 @@ impl Filesystem {
             opening: false,
             closed: None,
             inodes: FxHashMap::default(),
-            waiting: SentMetadata::default(),
+            metadata: UnderWay::default(),
             users: FxHashMap::default(),
             changed: false,
         }
@@ -187,7 +155,6 @@ impl Filesystem {
     ) {
         let number = self.mounted.number();
         let [first, second, third] = event.values;
-        let now = SimTime(event.time);
         if self.node_event(event, own, today, processes) {
             return;
         }
@@ -197,24 +164,16 @@ impl Filesystem {
                 self.read_sent(event, own, today, processes);
             }
             KernelEvent::Touched if event.device == number => {
-                // To open a file, a worker uses its inode, in place of the program.
-                let user = if own { None } else { self.user(event, processes) };
-                if !own && user.is_none() {
-                    return;
-                }
-                let group = user.map(|u| u.group);
                 let bytes = second.clamp(512, 65_536);
                 let first = first.saturating_mul(bytes) / PAGE_BYTES;
-                let count = bytes.div_ceil(PAGE_BYTES);
-                self.watcher.touched(now, group, Pages { file: DEVICE, first, count });
+                let pages = Pages { file: DEVICE, first, count: bytes.div_ceil(PAGE_BYTES) };
+                self.touched(event, own, processes, pages);
             }
             KernelEvent::Got | KernelEvent::Mapped
                 if event.device == number && !own && self.knows_files() =>
             {
-                let Some(user) = self.user(event, processes) else { return };
-                let group = Some(user.group);
                 let count = third.saturating_sub(second).saturating_add(1);
-                self.watcher.touched(now, group, Pages { file: first, first: second, count });
+                self.touched(event, own, processes, Pages { file: first, first: second, count });
             }
             KernelEvent::Inode if event.device == number => {
                 let pages = Pages { file: DEVICE, first: first / GROUP, count: 1 };
@@ -228,6 +187,24 @@ impl Filesystem {
                 self.inode(event, own, today, processes, pages);
             }
             _ => {}
+        }
+    }
+
+    /// A thread has used pages in memory. Most are of no order, and then nobody asks whose thread it is.
+    pub(crate) fn touched(
+        &mut self,
+        event: &Event,
+        own: bool,
+        processes: &mut Processes,
+        pages: Pages,
+    ) {
+        if !self.watcher.awaits(pages) {
+            return;
+        }
+        // To open a file, a worker uses its inode, in place of the program.
+        let user = if own { None } else { self.user(event, processes) };
+        if own || user.is_some() {
+            self.watcher.touched(SimTime(event.time), user.map(|u| u.group), pages);
         }
     }
 
@@ -291,18 +268,13 @@ impl Filesystem {
         processes: &mut Processes,
         pages: Pages,
     ) {
-        let now = SimTime(event.time);
         let read = std::mem::take(&mut self.last_inode(event.thread).reading);
         match (own, read) {
             (true, true) => self.watcher.fetched(pages),
-            // To open a file, a worker uses its inode, in place of the program.
-            (true, false) => self.watcher.touched(now, None, pages),
-            (false, _) => {
-                let Some(who) = self.user(event, processes) else { return };
-                if read {
-                    self.watcher.missed(now, today, who, pages);
-                } else {
-                    self.watcher.touched(now, Some(who.group), pages);
+            (_, false) => self.touched(event, own, processes, pages),
+            (false, true) => {
+                if let Some(who) = self.user(event, processes) {
+                    self.watcher.missed(SimTime(event.time), today, who, pages);
                 }
             }
         }
@@ -332,7 +304,6 @@ impl Filesystem {
         self.ask_for_leaves(now, fetcher);
         if !self.watcher.is_busy() {
             self.device = None;
-            self.waiting.0.clear();
             self.users.clear();
             self.inodes.clear();
             self.nodes.iter_mut().for_each(Nodes::clear);
@@ -352,10 +323,10 @@ impl Filesystem {
             // Leaves go out in the order of their addresses: as many as possible are known first.
             let (leaves, more) = self.nodes.as_ref().map_or((0, true), Nodes::waiting);
             self.watcher.hold(leaves as u64);
-            let files = self.may_fetch_files(now, files) && leaves == 0;
+            let files = self.may_fetch_files(files) && leaves == 0;
             let order = if more { self.watcher.next_order(SimTime(now), files) } else { None };
             match order {
-                Some(order) => self.send(now, order, fetcher),
+                Some(order) => self.send(order, fetcher),
                 None if leaves > 0 && at_work => self.send_leaf(now, fetcher),
                 None => break,
             }
@@ -363,11 +334,11 @@ impl Filesystem {
         if is_open {
             self.resolve(fetcher);
         }
-        !self.waiting.0.is_empty()
+        self.metadata.load(Ordering::Relaxed) > 0
     }
 
     fn tasks(&self) -> usize {
-        self.under_way.load(Ordering::Relaxed)
+        self.under_way.load(Ordering::Relaxed) + self.metadata.load(Ordering::Relaxed)
     }
 
     /// Most tasks of one order. On XFS, each group of inodes is one.
@@ -375,14 +346,13 @@ impl Filesystem {
         if self.mounted.is_xfs() { ORDER_GROUPS as usize } else { 1 }
     }
 
-    fn send(&mut self, now: u64, order: Order, fetcher: &Fetcher) {
+    fn send(&mut self, order: Order, fetcher: &Fetcher) {
         let Some(source) = self.source() else { return };
         let target = || Arc::clone(&self.target);
         let user = self.users.get(&order.group).copied();
         match (source, user) {
             (Source::Device(device), _) if order.pages.file == DEVICE => {
-                self.waiting.0.push_back((now, order));
-                fetcher.send(Task::Metadata(device, order), &self.under_way);
+                fetcher.send(Task::Metadata(device, order), &self.metadata);
             }
             (Source::Btrfs, _) if order.pages.file == DEVICE => {
                 self.nodes.iter_mut().for_each(|n| n.order(&order));
@@ -446,12 +416,10 @@ impl Filesystem {
         self.device = device;
     }
 
-    /// True if files may be read ahead now. `files`: the kernel shows uses of files.
-    fn may_fetch_files(&mut self, now: u64, files: bool) -> bool {
-        let Some(device) = &self.device else { return files };
-        let disk = &self.disk;
-        let at_work = || disk.reads_under_way() > 0;
-        self.waiting.let_files(files, now, at_work, |order| is_there(device, order))
+    /// True if files may be read ahead now: inodes are then opened without waiting for the disk.
+    /// `files`: the kernel shows uses of files.
+    fn may_fetch_files(&self, files: bool) -> bool {
+        files && self.metadata.load(Ordering::Relaxed) == 0
     }
 
     fn resolve(&mut self, fetcher: &Fetcher) {
@@ -508,32 +476,38 @@ fn is_bdev(device: u64, number: u64, own: bool, bdev: &mut Option<u64>) -> bool 
 mod tests {
     use super::*;
 
-    #[test]
-    fn files_wait_for_metadata_and_without_files_it_is_forgotten_too() {
-        let pages = |first| Pages { file: DEVICE, first, count: 1 };
-        let order = |first| Order { group: 1, pages: pages(first), generation: 0 };
-        for files in [true, false] {
-            let mut sent = SentMetadata((0..9).map(|n| (0, order(n))).collect());
-            assert!(!sent.let_files(files, 1, || true, |order| order.pages.first < 4));
-            assert_eq!(sent.0.len(), 5, "{files}");
-            assert_eq!(sent.let_files(files, 1, || true, |_| true), files);
-            assert!(sent.0.is_empty());
-            sent.0.push_back((0, order(9)));
-            assert!(!sent.let_files(files, PATIENCE_NS, || true, |_| false));
-            assert_eq!(sent.let_files(files, PATIENCE_NS, || false, |_| false), files);
-            assert!(sent.0.is_empty(), "it never comes");
-        }
-    }
-
-    /// A look costs calls to the kernel for each processor, and a disk may be busy all day.
-    #[test]
-    fn a_busy_disk_is_looked_at_often_only_while_something_is_read_ahead() {
+    fn on_a_busy_disk() -> Filesystem {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("inflight"), format!("{DEPTH} 0\n")).unwrap();
         std::fs::write(dir.path().join("stat"), "").unwrap();
         let text = b"30 1 0:0 / /x rw - xfs /dev/x rw\n";
         let mounted = Mounted::from(seekless_host::mounts::parse(text).remove(0));
-        let mut busy = Filesystem::new(mounted, 1, 0, Disk::at(dir.path()).unwrap(), 0);
+        Filesystem::new(mounted, 1, 0, Disk::at(dir.path()).unwrap(), 0)
+    }
+
+    /// That takes two calls to the kernel.
+    #[test]
+    fn nobody_asks_whose_thread_uses_a_page_that_was_not_ordered() {
+        let mut filesystem = on_a_busy_disk();
+        let thread = std::process::id();
+        let event = Event { time: 0, thread, what: KernelEvent::Got, device: 0, values: [9, 0, 0] };
+        filesystem.event(&event, false, 0, &mut Processes::new(false), &mut None);
+        assert!(filesystem.users.is_empty());
+    }
+
+    #[test]
+    fn files_wait_until_all_metadata_has_come() {
+        let filesystem = on_a_busy_disk();
+        assert!(filesystem.may_fetch_files(true) && !filesystem.may_fetch_files(false));
+        filesystem.metadata.fetch_add(1, Ordering::Relaxed);
+        assert!(!filesystem.may_fetch_files(true));
+        assert_eq!(filesystem.tasks(), 1, "it has a thread");
+    }
+
+    /// A look costs calls to the kernel for each processor, and a disk may be busy all day.
+    #[test]
+    fn a_busy_disk_is_looked_at_often_only_while_something_is_read_ahead() {
+        let mut busy = on_a_busy_disk();
         let fetcher = Fetcher::start().unwrap();
         let who = PageUser { group: 1, program: 1 };
         let miss = |busy: &mut Filesystem, n: u64| {

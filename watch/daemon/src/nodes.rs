@@ -162,10 +162,7 @@ impl Filesystem {
                     nodes.used |= self.watcher.is_busy();
                     return true;
                 };
-                let user = if own { None } else { self.user(event, processes) };
-                if own || user.is_some() {
-                    self.watcher.touched(SimTime(event.time), user.map(|u| u.group), pages);
-                }
+                self.touched(event, own, processes, pages);
             }
             _ => return false,
         }

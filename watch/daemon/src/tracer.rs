@@ -73,8 +73,8 @@ impl Tracer {
         let _ = instance.set("buffer_percent", "0");
         instance.open_pipes(BUFFER)?;
         let known = EVENTS.iter().filter(|e| decoder.knows(e.0) && !is_always_on(e.0));
-        let files = known.map(|e| instance.setting(&format!("events/{}/enable", e.1))).collect();
-        let switch = Switch::new(files).map_err(|source| TraceError::Tracefs {
+        let folders = known.map(|e| (e.0, instance.setting(&format!("events/{}", e.1)))).collect();
+        let switch = Switch::new(folders).map_err(|source| TraceError::Tracefs {
             path: "events".into(),
             what: "start a thread that switches events",
             source,
@@ -91,7 +91,8 @@ impl Tracer {
 
     /// Watches these devices from now on.
     pub(crate) fn watch(&mut self, devices: &Devices) -> Result<(), TraceError> {
-        for (what, name, ..) in EVENTS.iter().filter(|e| self.decoder.knows(e.0)) {
+        let always = |e: &&(KernelEvent, _, _, _)| self.decoder.knows(e.0) && is_always_on(e.0);
+        for (what, name, ..) in EVENTS.iter().filter(always) {
             self.instance.set(&format!("events/{name}/filter"), &filter(*what, devices))?;
         }
         Ok(())
@@ -107,9 +108,9 @@ impl Tracer {
         })
     }
 
-    /// Switches the events of uses in memory on or off. They are many.
-    pub(crate) fn touches(&mut self, on: bool) {
-        self.switch.set(on);
+    /// Shows uses in memory of these devices; of none if there are none. They are many.
+    pub(crate) fn touches(&mut self, devices: Devices) {
+        self.switch.set(devices);
     }
 
     /// Events that were lost because a buffer was full.
@@ -156,7 +157,7 @@ impl Tracer {
 
 /// The kernel's filter. The pages of a block device belong to an inode whose number is the
 /// device's. For very many devices there is no filter: each file system looks at the numbers anyway.
-fn filter(what: KernelEvent, devices: &Devices) -> String {
+pub(crate) fn filter(what: KernelEvent, devices: &Devices) -> String {
     let all = |names: &[&str], numbers: &[u64]| {
         let each = numbers.iter().flat_map(|d| names.iter().map(move |n| format!("{n} == {d}")));
         each.collect::<Vec<_>>().join(" || ")
@@ -169,7 +170,11 @@ fn filter(what: KernelEvent, devices: &Devices) -> String {
                 .collect::<Vec<_>>()
                 .join(" || ")
         }
-        KernelEvent::Sent => all(&["dev"], &devices.disks),
+        KernelEvent::Sent => match all(&["dev"], &devices.disks) {
+            none if none.is_empty() => none,
+            // Writes say nothing, and are many.
+            disks => format!("({disks}) && rwbs ~ \"R*\""),
+        },
         KernelEvent::Touched => all(&["dev"], &devices.cached),
         KernelEvent::Inode | KernelEvent::Listed => all(&["dev"], &devices.filesystems),
         KernelEvent::Node => all(&["owner"], &devices.trees),
@@ -192,7 +197,8 @@ mod tests {
         let devices =
             Devices { filesystems: vec![8, 9], cached: vec![8], disks: vec![7], trees: vec![5] };
         assert_eq!(filter(KernelEvent::Added, &devices), "s_dev == 8 || s_dev == 9 || i_ino == 8");
-        assert_eq!(filter(KernelEvent::Sent, &devices), "dev == 7");
+        assert_eq!(filter(KernelEvent::Sent, &devices), "(dev == 7) && rwbs ~ \"R*\"");
+        assert_eq!(filter(KernelEvent::Sent, &Devices::default()), "common_pid == 4294967295");
         assert_eq!(filter(KernelEvent::Touched, &devices), "dev == 8");
         assert_eq!(filter(KernelEvent::Inode, &devices), "dev == 8 || dev == 9");
         assert_eq!(filter(KernelEvent::Node, &devices), "owner == 5");

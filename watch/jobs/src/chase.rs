@@ -154,6 +154,10 @@ pub(crate) struct Chase {
     pub(crate) by_workers: u64,
     /// Reads of the disk for its orders, and pages that came for them.
     pub(crate) took: (u64, u64),
+    /// Pages that came for it and are not used yet.
+    pub(crate) ahead: u64,
+    /// Mean number of pages of a piece of metadata, and of a piece of files.
+    pub(crate) mean: [u64; 2],
 }
 
 impl Chase {
@@ -217,7 +221,18 @@ impl Chase {
         }
         ordered.used |= new;
         ordered.vain |= vain;
+        self.ahead = self.ahead.saturating_sub(here.count_ones().into());
         Counted { used: here & !vain, vain }
+    }
+
+    /// True if the program has used all these pages before. Then nothing changes, except that the job
+    /// goes on.
+    pub(crate) fn used_again(&mut self, place: PieceId, pages: u32) -> bool {
+        let again = self.ordered.get(&place).is_some_and(|o| pages & !(o.used & !o.served) == 0);
+        if again {
+            (self.sees, self.strays) = (true, 0);
+        }
+        again
     }
 
     /// A worker of ours used metadata that was ordered, to open a file for the program. Returns
@@ -232,6 +247,7 @@ impl Chase {
         ordered.served |= new;
         let here = new & ordered.fetched & !ordered.vain;
         self.by_workers += u64::from(here.count_ones());
+        self.ahead = self.ahead.saturating_sub(here.count_ones().into());
         here
     }
 
@@ -293,7 +309,13 @@ impl Chase {
         ordered.fetched |= new;
         let unused = new & !ordered.used;
         self.took.1 += u64::from(new.count_ones());
+        self.ahead += u64::from(unused.count_ones());
         (new, unused)
+    }
+
+    /// The number of places that were ordered.
+    pub(crate) fn places(&self) -> usize {
+        self.ordered.len()
     }
 
     /// Pages of a place that were ordered.
@@ -301,11 +323,16 @@ impl Chase {
         self.ordered.get(&place).map(|o| o.pages)
     }
 
-    /// The next piece to order, if a window has space.
-    pub(crate) fn next(&mut self, job: &Job) -> Option<Piece> {
+    /// The next piece to order, if a window has space. `most_pages`: pages that may be ahead. Orders
+    /// go out in the order of the disk: of a larger window, pages from all over it would be ahead, and
+    /// few of the next ones.
+    pub(crate) fn next(&mut self, job: &Job, most_pages: u64) -> Option<Piece> {
         let end = self.fence.map_or(job.pieces().len(), |f| (f + 1).min(job.pieces().len()));
-        for metadata in [true, false] {
+        for (metadata, mean) in [true, false].into_iter().zip(self.mean) {
+            // Half for each. What is passed over is judged late: a very small window would wait for it.
+            let most = usize::try_from(most_pages / 2 / mean.max(1)).unwrap_or(usize::MAX);
             let window = if metadata { &mut self.metadata } else { &mut self.files };
+            window.size = window.size.min(most.max(WINDOW_FIRST));
             while window.open && window.ahead < window.size && window.next < end {
                 let piece = job.pieces()[window.next];
                 window.next += 1;
@@ -328,8 +355,10 @@ impl Chase {
             self.blind = self.at;
         }
         let at = (self.at, self.blind);
-        Self::judge_one(&mut self.metadata, true, at, &mut self.ordered, job)
-            + Self::judge_one(&mut self.files, false, at, &mut self.ordered, job)
+        let vain = Self::judge_one(&mut self.metadata, true, at, &mut self.ordered, job)
+            + Self::judge_one(&mut self.files, false, at, &mut self.ordered, job);
+        self.ahead = self.ahead.saturating_sub(vain);
+        vain
     }
 
     fn judge_one(
@@ -411,7 +440,7 @@ mod tests {
         let mut orders = 0;
         for chunk in (1..PIECES).step_by(every) {
             chase.judge(&job);
-            while let Some(piece) = chase.next(&job) {
+            while let Some(piece) = chase.next(&job, u64::MAX) {
                 orders += 1;
                 chase.fetched(piece.place, 1);
             }
@@ -434,7 +463,7 @@ mod tests {
         let job = job();
         let mut chase = Chase::new(1, (0, 1), true, false, false);
         let mut orders = 0;
-        while let Some(piece) = chase.next(&job) {
+        while let Some(piece) = chase.next(&job, u64::MAX) {
             orders += 1;
             chase.served(piece.place, 1);
         }
@@ -463,7 +492,7 @@ mod tests {
         let mut chase = Chase::new(1, (0, 1), true, false, false);
         let use_one = |chase: &mut Chase, chunk| {
             chase.used(&job, PieceId { file: DEVICE, chunk }, 1, false);
-            chase.next(&job).map(|p| p.place.chunk)
+            chase.next(&job, u64::MAX).map(|p| p.place.chunk)
         };
         assert_eq!(use_one(&mut chase, 4000), Some(1));
         assert_eq!(use_one(&mut chase, 4001), Some(2));
@@ -479,7 +508,7 @@ mod tests {
         for chunk in 1..100 {
             chase.used(&job, PieceId { file: DEVICE, chunk: 4000 + chunk }, 1, false);
             chase.used(&job, PieceId { file: DEVICE, chunk }, 1, false);
-            while let Some(piece) = chase.next(&job) {
+            while let Some(piece) = chase.next(&job, u64::MAX) {
                 orders += 1;
                 assert_eq!(piece.place.chunk, orders);
             }
@@ -550,6 +579,6 @@ mod tests {
         for page in 0..32 {
             chase.used(&job, PieceId { file: DEVICE, chunk: 4000 }, 1 << page, true);
         }
-        assert_eq!((chase.at, chase.next(&job).map(|p| p.place.chunk)), (0, Some(1)));
+        assert_eq!((chase.at, chase.next(&job, u64::MAX).map(|p| p.place.chunk)), (0, Some(1)));
     }
 }

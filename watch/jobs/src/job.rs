@@ -181,13 +181,20 @@ impl Job {
     }
 
     /// A run with fetching has ended. If its program left the job on the way, only what is behind
-    /// this exit rests: other runs of the program go on there.
-    pub(crate) fn judge(&mut self, own: bool, chase: &Chase, outcome: ChaseOutcome) -> RunVerdict {
+    /// this exit rests: other runs of the program go on there. `own`: its last program ran the job
+    /// last. `asked_own`: the program did that the job was recognized with.
+    pub(crate) fn judge(
+        &mut self,
+        own: bool,
+        asked_own: bool,
+        chase: &Chase,
+        outcome: ChaseOutcome,
+    ) -> RunVerdict {
         let vain = outcome.fetched.saturating_sub(outcome.used);
         self.fetched = self.fetched.saturating_add(outcome.fetched);
         self.vain = self.vain.saturating_add(vain);
         let barred = self.pass_exits(chase);
-        let whole = &mut self.rests[usize::from(!own)];
+        let whole = &mut self.rests[usize::from(!asked_own)];
         if vain <= outcome.used {
             // Without one fetched page, the run says nothing.
             if outcome.fetched > 0 {
@@ -204,7 +211,7 @@ impl Job {
         let all = self.exits.len() >= EXITS_MOST && self.exit_near(chase.at).is_none();
         let mut rests = false;
         if !left || all {
-            let whole = &mut self.rests[usize::from(!own)];
+            let whole = &mut self.rests[usize::from(!asked_own)];
             whole.lost();
             rests = whole.runs > 0;
         }
@@ -269,6 +276,17 @@ impl Job {
 
     pub(crate) fn pages(&self) -> u64 {
         pages_of(&self.pieces)
+    }
+
+    /// Mean number of pages of a piece of metadata, and of a piece of files.
+    pub(crate) fn mean_pages(&self) -> [u64; 2] {
+        [true, false].map(|metadata| {
+            let of = self.pieces.iter().filter(|p| p.place.is_metadata() == metadata);
+            let (count, pages) = of.fold((0u64, 0u64), |(count, pages), piece| {
+                (count + 1, pages + u64::from(piece.pages.count_ones()))
+            });
+            pages / count.max(1)
+        })
     }
 
     /// Takes over the order of a new run. Pieces that the run did not use keep their place behind
@@ -341,14 +359,22 @@ impl Job {
             self.plain.add(misses, took);
             return;
         }
-        self.helped.add(misses, took);
-        let alone = u64::from(self.plain.millis);
-        let is_slower = u64::from(self.helped.millis) > alone + (alone / SLOWER).max(SLOWER_LEAST);
-        if self.plain.runs > 0 && self.helped.runs >= COMPARED && is_slower {
-            self.rests[0].runs = REST;
-            // Reports still show that it was slower. The next run replaces these means.
-            self.helped.runs = 0;
+        if self.is_slower() {
+            // It has rested since. Until now, reports showed the old means.
+            self.helped = Tally::default();
         }
+        self.helped.add(misses, took);
+        if self.is_slower() {
+            self.rests[0].runs = REST;
+        }
+    }
+
+    /// Help makes the job slower, as far as is known.
+    fn is_slower(&self) -> bool {
+        let alone = u64::from(self.plain.millis);
+        let most = alone + (alone / SLOWER).max(SLOWER_LEAST);
+        let is_known = self.plain.runs > 0 && self.helped.runs >= COMPARED;
+        is_known && u64::from(self.helped.millis) > most
     }
 }
 
@@ -436,7 +462,7 @@ mod tests {
         };
         let judge = |job: &mut Job, fetched, used| {
             let chase = Chase::new(1, (0, 1), true, true, true);
-            job.judge(true, &chase, ChaseOutcome { fetched, used, ..ChaseOutcome::default() })
+            job.judge(true, true, &chase, ChaseOutcome { fetched, used, ..ChaseOutcome::default() })
         };
         assert_eq!(turns(&mut job, 40).iter().filter(|&&l| l).count(), 2);
         judge(&mut job, 1000, 400);
@@ -470,7 +496,8 @@ mod tests {
             assert!(!job.rests(), "{n} runs");
             job.whole_run(true, 1, seconds(11));
         }
-        assert!(job.rests() && job.helped.millis == 11_000, "the report shows it");
+        assert!(job.rests());
+        assert_eq!((job.helped.runs, job.helped.millis), (COMPARED, 11_000), "the report shows it");
         for n in 0..REST {
             assert_eq!(job.turn(true), RunTreatment::Leave, "{n}");
             // The job has become longer since its first run.
@@ -480,9 +507,13 @@ mod tests {
             assert_eq!(job.turn(true), RunTreatment::Fetch);
             job.whole_run(true, 1, seconds(11));
         }
-        assert_eq!((job.helped.runs, job.helped.millis), (2 * COMPARED, 11_000));
-        let mut short = Job { plain: Tally::default(), ..job };
-        short.helped = Tally::default();
+        assert_eq!((job.helped.runs, job.helped.millis), (3 * COMPARED, 11_000));
+        job.whole_run(true, 1, seconds(99));
+        assert!(job.rests());
+        job.whole_run(true, 1, seconds(11));
+        assert_eq!((job.helped.runs, job.helped.millis), (1, 11_000), "compared again");
+        let (plain, helped) = (Tally::default(), Tally::default());
+        let mut short = Job { plain, helped, rests: Default::default(), ..job };
         short.whole_run(false, 9, Duration(3_000_000));
         (0..COMPARED).for_each(|_| short.whole_run(true, 1, Duration(400_000_000)));
         assert!(!short.rests(), "nobody notices half a second");
@@ -506,7 +537,7 @@ mod tests {
             chase.fence = job.fence(at);
             let left =
                 ChaseOutcome { fetched: 1000, used: 1, behind: 999, ..ChaseOutcome::default() };
-            job.judge(true, &chase, left);
+            job.judge(true, true, &chase, left);
             assert!(job.exits.len() <= EXITS_MOST);
             (job.fence(0), job.rests())
         };

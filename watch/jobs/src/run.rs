@@ -69,8 +69,9 @@ pub(crate) struct Run {
     pub(crate) blind: bool,
     /// Pieces in `seen` that only workers of ours have used, where the program did not come.
     pub(crate) unreached: FxHashSet<PieceId>,
-    /// The jobs that were recognized in this run, and how they are treated.
-    pub(crate) turns: Vec<(u32, RunTreatment)>,
+    /// The jobs that were recognized in this run, how they are treated, and whether as jobs of its
+    /// program.
+    pub(crate) turns: Vec<(u32, RunTreatment, bool)>,
     /// Jobs that this run has left for good: most was fetched in vain, or the job rests.
     pub(crate) others: Vec<u32>,
 }

@@ -1,6 +1,7 @@
 //! One file system: its runs, its jobs, and what to fetch next. Events and the time come in; orders
 //! come out. The driver carries them out, and reports what came from the disk.
 
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 
 use rustc_hash::FxHashMap;
@@ -38,6 +39,9 @@ const RUNS_MOST: usize = 64;
 const UNRESOLVED_MOST: usize = 1 << 14;
 /// Most pages in one order.
 const ORDER_PAGES: u64 = 256;
+/// Most pages of one use. A long read of a file touches what nobody fetched; nothing is fetched that
+/// far at once.
+const TOUCHED_MOST: u64 = ORDER_PAGES * 8;
 /// Most groups of inodes in one order: each is a read.
 pub const ORDER_GROUPS: u64 = 8;
 /// Orders that may be under way when the guard looks.
@@ -152,9 +156,7 @@ impl Watcher {
         if tells && self.runs.get_mut(&who.group).is_some_and(|r| r.begins_again(place, mask)) {
             self.close(who.group, today);
         }
-        while self.is_full(who.group) {
-            let oldest = self.runs.iter().min_by_key(|(_, r)| (r.last, r.who.group));
-            let Some(group) = oldest.map(|(&g, _)| g) else { break };
+        while let Some(group) = self.superfluous(who.group) {
             self.close(group, today);
         }
         if self.runs.is_empty() {
@@ -177,25 +179,47 @@ impl Watcher {
         self.recognize(now, who.group, place, mask);
     }
 
-    /// One run more, or one piece more, would be too many.
-    fn is_full(&self, group: u32) -> bool {
-        self.runs.len() >= RUNS_MOST && !self.runs.contains_key(&group)
-            || self.runs.values().map(|r| r.seen.len()).sum::<usize>() >= PIECES_ALL
+    /// The run to end if one run more, or one piece more, would be too many.
+    fn superfluous(&self, group: u32) -> Option<u32> {
+        let many_pieces = self.runs.values().map(|r| r.seen.len()).sum::<usize>() >= PIECES_ALL;
+        let many_runs = self.runs.len() >= RUNS_MOST && !self.runs.contains_key(&group);
+        if !many_pieces && !many_runs {
+            return None;
+        }
+        // Without space for pieces, it is the largest run: others would give little.
+        let size = |r: &Run| if many_pieces { r.seen.len() } else { 0 };
+        let rank = |r: &Run| (Reverse(size(r)), r.last, r.who.group);
+        self.runs.iter().min_by_key(|(_, r)| rank(r)).map(|(&g, _)| g)
+    }
+
+    /// Whether a use of one of these pages means something: it was ordered.
+    pub fn awaits(&self, pages: Pages) -> bool {
+        let chases = || self.runs.values().filter_map(|r| r.chase.as_ref());
+        let count = pages.count.min(TOUCHED_MOST);
+        chases().next().is_some()
+            && pieces(pages.file, pages.first, count)
+                .any(|(place, _)| chases().any(|c| c.ordered(place).is_some()))
     }
 
     /// A program used pages that were in memory; without a group: a worker of ours did, for a
     /// program. Only needed while [`Self::wants_touches`].
     pub fn touched(&mut self, now: SimTime, group: Option<u32>, pages: Pages) {
-        // A long read of a file touches what nobody fetched; nothing is fetched that far at once.
-        let count = pages.count.min(ORDER_PAGES * 8);
+        let count = pages.count.min(TOUCHED_MOST);
         for (place, mask) in pieces(pages.file, pages.first, count) {
             let Some((of, ordered)) = self.waits_for(group, place) else { continue };
             // A read of a file reports all that was asked for, in memory or not.
             let mask = mask & ordered;
             let Some(run) = self.runs.get_mut(&of).filter(|_| mask != 0) else { continue };
             let is_new = !run.has_used(place, mask);
-            run.note(place, mask, false);
             run.visible.get_or_insert(place);
+            if !is_new
+                && group.is_some()
+                && run.chase.as_mut().is_some_and(|c| c.used_again(place, mask))
+            {
+                run.last = now;
+                continue;
+            }
+            run.note(place, mask, false);
             if group.is_some() {
                 if is_new {
                     run.grow(now);
@@ -258,24 +282,29 @@ impl Watcher {
             return;
         }
         let Some((id, at)) = run.recognize(&self.jobs, place, mask) else { return };
+        if let Some(chase) = run.chase.as_mut().filter(|c| c.job == id) {
+            // Another program of the group goes on in the same job: what is ahead is for it.
+            chase.own = true;
+            return;
+        }
         self.end_chase(now, group);
         let Some(run) = self.runs.get_mut(&group) else { return };
         let Some(job) = self.jobs.iter_mut().find(|j| j.id == id) else { return };
         let same = run.who.program == job.program;
-        let before = run.turns.iter().find(|(j, _)| *j == id).map(|(_, turn)| *turn);
+        let before = run.turns.iter().find(|t| t.0 == id).map(|t| t.1);
         let turn = before.unwrap_or_else(|| {
             self.totals.recognized += 1;
             job.turn(same)
         });
         if before.is_none() {
-            run.turns.push((id, turn));
+            run.turns.push((id, turn, same));
         }
         let fetch = turn == RunTreatment::Fetch;
         let same = same && run.who.program != 0;
         // Of the first pieces, the program may use more later.
         let from = if at <= 2 * RUN_LEAST { 0 } else { at + 1 };
         let mut chase = Chase::new(id, (at, from), fetch, same, same || !place.is_metadata());
-        (chase.fence, chase.moved) = (job.fence(at), now);
+        (chase.fence, chase.moved, chase.mean) = (job.fence(at), now, job.mean_pages());
         run.chase = Some(chase);
         run.exact = fetch && self.limits.act && at <= 2 * RUN_LEAST;
     }
@@ -442,7 +471,9 @@ impl Watcher {
         }
         let vain = outcome.fetched.saturating_sub(outcome.used);
         let own = run.who.program == job.program;
-        let verdict = job.judge(own, &chase, outcome);
+        // A loss counts where the next run is asked, whatever program ran last.
+        let asked_own = run.turns.iter().any(|t| t.0 == job.id && t.2);
+        let verdict = job.judge(own, asked_own, &chase, outcome);
         run.lost |= verdict.lost;
         if verdict.barred {
             run.others.push(job.id);

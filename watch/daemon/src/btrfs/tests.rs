@@ -151,6 +151,49 @@ fn a_name_in_a_large_directory_brings_a_few_leaves() {
 }
 
 #[test]
+fn a_tree_of_chunks_that_leads_to_one_leaf_many_times_takes_bounded_memory() {
+    const NODE: usize = 65_536;
+    let file = tempfile::tempfile().unwrap();
+    let node = |address: u64, level: u8, count: u32| {
+        let mut node = vec![0u8; NODE];
+        node[48..56].copy_from_slice(&address.to_le_bytes());
+        node[80..88].copy_from_slice(&1u64.to_le_bytes());
+        node[96..100].copy_from_slice(&count.to_le_bytes());
+        node[100] = level;
+        node
+    };
+    let mut leaf = node(0x2_0000, 0, 800);
+    for (i, item) in leaf[HEAD..HEAD + 800 * ITEM].chunks_exact_mut(ITEM).enumerate() {
+        item[8] = CHUNK_ITEM;
+        item[9..17].copy_from_slice(&((i as u64) << 20).to_le_bytes());
+        item[17..21].copy_from_slice(&40_000u32.to_le_bytes());
+        item[21..25].copy_from_slice(&20_000u32.to_le_bytes());
+    }
+    // All items are the same bytes: length, kind, and disk.
+    leaf[HEAD + 40_000..][..8].copy_from_slice(&4096u64.to_le_bytes());
+    leaf[HEAD + 40_000 + 24] = 1;
+    leaf[HEAD + 40_000 + CHUNK] = 1;
+    let mut root = node(0x1_0000, 1, 100);
+    for pointer in root[HEAD..HEAD + 100 * POINTER].chunks_exact_mut(POINTER) {
+        pointer[17..25].copy_from_slice(&0x2_0000u64.to_le_bytes());
+        pointer[25..33].copy_from_slice(&1u64.to_le_bytes());
+    }
+    file.write_all_at(&root, 0x1_0000).unwrap();
+    file.write_all_at(&leaf, 0x2_0000).unwrap();
+    let volume = Volume {
+        device: &file,
+        generation: 1,
+        root: (0, 0, 0),
+        chunk_root: (0x1_0000, 1, 1),
+        node_bytes: NODE,
+        disk: 1,
+        chunks: vec![(0, 1 << 30, 0)],
+        budget: Cell::new(NODES_MOST),
+    };
+    assert_eq!(volume.with_chunks().unwrap().chunks.len(), CHUNKS_MOST);
+}
+
+#[test]
 fn a_tree_that_leads_to_the_same_nodes_again_and_again_takes_bounded_memory() {
     let mut leaves = Leaves::default();
     let child = ((0, 0, 0), 4096, 1);

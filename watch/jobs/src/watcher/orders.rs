@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 
 use seekless_block::{Duration, SimTime};
 
-use super::{IDLE, IN_FLIGHT, ORDER_GROUPS, ORDER_PAGES, Order, Watcher};
+use super::{IDLE, IN_FLIGHT, ORDER_GROUPS, ORDER_PAGES, Order, PIECES_ALL, Watcher};
 use crate::PIECE_PAGES;
+use crate::chase::Chase;
 use crate::fills::Pages;
-use crate::guard::cost;
+use crate::guard::{VAIN_MOST, cost};
 use crate::job::between;
 use crate::piece::{HOLE, Piece, spans};
+use crate::run::Run;
 
 /// The key is the order on the disk.
 pub(super) type Queue = BTreeMap<Key, (u32, Piece)>;
@@ -32,9 +34,10 @@ impl Watcher {
             Some(key) => (true, key),
             None => (false, self.first(now, false).filter(|_| files)?),
         };
-        if !self.guard_allows(now) {
-            if self.held > 0 {
-                // May be allowed once these are done.
+        let ahead = self.cost_ahead();
+        if !self.guard_allows(now, ahead) {
+            if self.held > 0 || self.guard_allows(now, Duration(0)) {
+                // May be allowed once these are done, or once what is ahead is used.
                 return None;
             }
             // Nothing more is ordered until the allowance returns.
@@ -83,20 +86,22 @@ impl Watcher {
         Duration(self.guard.last_hour(now).0.saturating_add(ahead))
     }
 
-    fn guard_allows(&mut self, now: SimTime) -> bool {
+    fn guard_allows(&mut self, now: SimTime, ahead: Duration) -> bool {
         let under_way = self.limits.price.0.saturating_mul(IN_FLIGHT.saturating_add(self.held));
-        let at_risk = self.cost_ahead().0.saturating_add(under_way);
+        let at_risk = ahead.0.saturating_add(under_way);
         let at_risk = at_risk.saturating_add(self.limits.vain_elsewhere.0);
         self.guard.allows(now, Duration(at_risk))
     }
 
-    /// The disk's time for the pages that are ahead, by the orders of the present chases. Each job has
-    /// its own mean: single pages cost a read each, and pages of long files little.
+    /// The disk's time for the pages that are ahead. Each chase has its own mean: single pages cost a
+    /// read each, and pages of long files little. The rest came late.
     fn cost_ahead(&self) -> Duration {
-        let chases = self.runs.values().filter_map(|r| r.chase.as_ref());
-        let took = chases.fold((0, 0), |all, c| (all.0 + c.took.0, all.1 + c.took.1));
-        let took = if took.0 == 0 { self.last_took } else { took };
-        cost(self.ahead, took, self.limits.price)
+        let (mut rest, mut all) = (self.ahead, 0u64);
+        for chase in self.runs.values().filter_map(|r| r.chase.as_ref()) {
+            rest = rest.saturating_sub(chase.ahead);
+            all = all.saturating_add(cost(chase.ahead, chase.took, self.limits.price).0);
+        }
+        Duration(all.saturating_add(cost(rest, self.last_took, self.limits.price).0))
     }
 
     /// The first span of a piece; the rest goes back to the queue.
@@ -160,6 +165,14 @@ impl Watcher {
         self.book_late(now);
         self.park(now);
         let mut vain = Vec::new();
+        let fetches = |r: &&Run| r.chase.as_ref().is_some_and(|c| c.fetch);
+        let helped = self.runs.values().filter(fetches).count().max(1) as u64;
+        let places = |r: &Run| r.chase.as_ref().map_or(0, Chase::places);
+        let ordered = self.runs.values().map(places).sum::<usize>();
+        let mut free = PIECES_ALL.saturating_sub(ordered);
+        // The guard allows no more than this at risk.
+        let allowed = VAIN_MOST.0.saturating_sub(self.guard.last_hour(now).0);
+        let allowed = allowed.saturating_sub(self.limits.vain_elsewhere.0);
         for (&group, run) in &mut self.runs {
             if between(run.last, now) >= IDLE {
                 continue;
@@ -167,7 +180,12 @@ impl Watcher {
             let Some(chase) = run.chase.as_mut().filter(|c| c.fetch) else { continue };
             let Some(job) = self.jobs.iter().find(|j| j.id == chase.job) else { continue };
             vain.push((chase.judge(job), chase.took));
-            while let Some(piece) = chase.next(job) {
+            let each = cost(1, chase.took, self.limits.price).0.max(1);
+            let most_pages = self.limits.pages_ahead.min(allowed / each) / helped;
+            while free > 0
+                && let Some(piece) = chase.next(job, most_pages)
+            {
+                free -= 1;
                 let metadata = piece.place.is_metadata();
                 let queue = if metadata { &mut self.metadata } else { &mut self.files };
                 queue.insert(key(group, &piece), (group, piece));

@@ -8,7 +8,9 @@ use super::orders::key;
 use super::*;
 use crate::{DEVICE, Piece, VAIN_MOST};
 
+mod budget;
 mod long;
+mod scripts;
 
 const SECOND: u64 = 1_000_000_000;
 const DU: PageUser = PageUser { group: 10, program: 1 };

@@ -54,6 +54,25 @@ fn uses_of_the_same_pages_again_make_a_run_no_longer() {
     assert_eq!(millis(&world), (2, plain, helped));
 }
 
+#[test]
+fn uses_again_and_uses_of_what_was_not_ordered_say_nothing() {
+    let job = metadata(300, 50);
+    let mut world = World::after(DU, &job);
+    let pages = |(file, first): Page| Pages { file, first, count: 1 };
+    assert!(!world.watcher.awaits(pages(job[200])), "nothing is ordered");
+    world.cool();
+    world.uses(DU, &job[..100]);
+    assert!(world.watcher.awaits(pages(job[50])) && world.watcher.awaits(pages(job[200])));
+    assert!(world.watcher.awaits(Pages { count: 10_000, ..pages(job[200]) }), "a long read");
+    assert!(!world.watcher.awaits(pages((7, 0))));
+    let before = world.totals();
+    (0..1000).for_each(|_| world.uses(DU, &job[50..51]));
+    assert_eq!(world.totals(), before);
+    world.uses(DU, &job[100..]);
+    world.end();
+    assert_eq!(world.totals().vain, 0);
+}
+
 /// Alone, such a run is not measured either: its uses in memory are not seen.
 #[test]
 fn a_run_with_most_pages_in_memory_before_is_not_measured() {
