@@ -179,7 +179,7 @@ enum Content {
 }
 
 /// Raises a niceness below zero of this thread, which its connections inherit: the daemon of `watch`
-/// goes before programs, but whoever looks at its page must not.
+/// goes before programs, but readers of its page must not.
 fn go_with_programs() {
     if rustix::process::getpriority_process(None).is_ok_and(|niceness| niceness < 0) {
         // Without this, only the page is served a little sooner.

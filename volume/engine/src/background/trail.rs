@@ -167,7 +167,9 @@ impl Engine {
 
     fn void_segments(&mut self, first: u32, last: u32, number: u64) {
         let per = self.geo.segment_pages;
-        for slot in slots(first * per..last * per) {
+        let void = slots(first * per..last * per);
+        self.copies.warm(void.clone().filter_map(|slot| self.copies.home(slot)));
+        for slot in void {
             self.copies.clear(slot);
         }
         self.log_for(number, [Content::Invalid((first..last).collect())]);
@@ -252,6 +254,7 @@ impl Engine {
     /// The batch is written: its copies may be used.
     fn end_append(&mut self, job: &mut Append) {
         let head = self.background.trail.head() + job.pages();
+        self.copies.warm(job.items.iter().map(|&(_, page)| page));
         for &(slot, page) in &job.items {
             let at = (slot - job.base) as usize;
             if self.background.bad[at] || self.copies.state_of(page) == Some(CopyState::Dirty) {

@@ -153,6 +153,14 @@ impl PageMap {
         self.find_all(home).next()
     }
 
+    /// Loads the entries at which the searches for these pages begin. In a large map each of them is
+    /// a cache miss: loaded here, the misses overlap; in the searches, each would wait for the one
+    /// before.
+    pub(crate) fn warm(&self, homes: impl Iterator<Item = HomePage>) {
+        let all = homes.fold(0, |all, home| all ^ self.table[self.start(mix(home))]);
+        std::hint::black_box(all);
+    }
+
     /// All slots in which copies of a home page stand.
     pub(crate) fn find_all(&self, home: HomePage) -> impl Iterator<Item = Slot> + '_ {
         let hash = mix(home);

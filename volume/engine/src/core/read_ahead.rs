@@ -10,7 +10,7 @@ use seekless_block::{
 use seekless_learn::{Adaptive, Prefetched, View as _, WindowId, Work};
 
 use super::pace::Pace;
-use super::page_map::{CopyState, HomePage, Slot};
+use super::page_map::{CopyState, HomePage, Slot, pages};
 use super::ram_and_trail::RamAndTrail;
 use super::ram_cache::{Inserted, PageGrid};
 use super::read::{NewestAt, Read};
@@ -243,6 +243,7 @@ impl Engine {
         let (limits, most) = (self.limits(&demanded), self.config.buffer_bytes.0 / PAGE_BYTES);
         let in_flight = self.trail_reads();
         let Some((ahead, seen)) = self.seen() else { return found };
+        seen.copies.warm(pages(homes.clone()));
         let copies = seen.copies.find_all(HomePage(homes.start));
         let copies = copies.filter(|&slot| seen.is_copy(slot)).map(|slot| slot.0).take(COPIES);
         let Some(choice) = ahead.policy.choose_copy(copies, &seen) else { return NewestAt::Home };
