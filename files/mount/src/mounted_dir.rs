@@ -324,7 +324,7 @@ impl MountedDir {
         (grouped, how): (bool, OpenIntent),
         backing: impl FnOnce(&OwnedFd) -> Option<BackingId>,
     ) -> Admitted {
-        let backing = {
+        let (first, backing) = {
             let mut opens = held(&self.opens);
             let open = opens.entry(handle).or_default();
             open.count += 1;
@@ -332,9 +332,12 @@ impl MountedDir {
             if open.count == 1 && !grouped {
                 open.backing = backing(&fd).map(Arc::new);
             }
-            open.backing.clone()
+            (open.count == 1, open.backing.clone())
         };
-        let keep_cache = grouped && self.groups.is_cached(&handle);
+        // The kernel's cache is valid since the first open, and must not be dropped beside a write:
+        // a read could put bytes from before the write there, and they would stay.
+        let is_valid = !first || grouped && self.groups.is_cached(&handle);
+        let keep_cache = is_valid && backing.is_none();
         let direct = how.appends && backing.is_some();
         let open = Arc::new(Open { handle, fd, how, backing: backing.clone() });
         let fh = held(&self.files).insert(open) as u64;

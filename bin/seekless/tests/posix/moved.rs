@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FallocateFlags, XattrFlags, fallocate, link, setxattr};
 use rustix::io::Errno;
 
-use crate::case::{ALICE, Facts, chmod, chown, later, open};
+use crate::case::{ALICE, Facts, chmod, chown, difference, later, open};
 use crate::ground::{Ground, RESTLESS, shuffle, text};
-use crate::host::{self, run};
+use crate::host::{self, Numbers, run};
 use crate::need;
 use crate::sys::Map;
 
@@ -44,6 +44,49 @@ fn until_grouped(ground: &Ground, read: Option<&Path>, enough: impl Fn(u64) -> b
         assert!(shuffle(&ground.root()));
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// Each open by another client could make the kernel drop its cache, and a read could then bring back
+/// bytes from before a write that is on its way.
+#[test]
+fn a_write_is_read_back_while_others_open_the_file() {
+    const SIZE: usize = 60_000;
+    need!("others open", Ground::missing());
+    let ground = Ground::mounted(RESTLESS);
+    let path = ground.root().join("file");
+    fs::write(&path, [0; SIZE]).unwrap();
+    until_grouped(&ground, Some(&path), |files| files == 1);
+    let file = File::options().read(true).write(true).open(&path).unwrap();
+    let mut numbers = Numbers::new(host::seed());
+    for is_home in [false, true] {
+        if is_home {
+            // Space is reserved at home only. The file stays open, and so without passthrough.
+            fallocate(&file, FallocateFlags::KEEP_SIZE, 0, 1).unwrap();
+        }
+        let ended = AtomicBool::new(false);
+        let wrong = std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    while !ended.load(SeqCst) {
+                        assert_eq!(fs::read(&path).unwrap().len(), SIZE);
+                    }
+                });
+            }
+            let wrong = (0..host::rounds("SEEKLESS_FSX", 4_000, 40_000)).find_map(|round| {
+                let len = 1 + numbers.below(9_000) as usize;
+                let (at, bytes) = (numbers.below((SIZE - len) as u64), numbers.bytes(len));
+                file.write_all_at(&bytes, at).unwrap();
+                let mut read = vec![0; len];
+                file.read_exact_at(&mut read, at).unwrap();
+                (read != bytes).then(|| (round, at, difference(&read, &bytes)))
+            });
+            ended.store(true, SeqCst);
+            wrong
+        });
+        assert_eq!(wrong, None, "at home: {is_home}");
+    }
+    drop(file);
+    ground.end();
 }
 
 #[test]
