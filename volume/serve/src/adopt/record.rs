@@ -217,7 +217,7 @@ impl Record {
     }
 
     /// False if the area is lost, and once [`Self::end_area`] has done its work: a device is blank
-    /// then.
+    /// then. True if the device cannot be read.
     pub(super) fn has_area(&self) -> Result<bool, AdoptError> {
         if !self.area_is_device || !self.area.exists() {
             return Ok(self.area.exists());
@@ -225,7 +225,7 @@ impl Record {
         match Opened::path(&self.area, true) {
             // Its server has it.
             Err(HostError::Locked { .. }) => Ok(true),
-            opened => Ok(area::holds(&opened?, &self.area)?.is_some()),
+            opened => Ok(!area::is_blank(&opened?, &self.area)),
         }
     }
 
