@@ -254,6 +254,12 @@ pub(crate) fn holds(opened: &Opened, path: &Path) -> Result<Option<String>, Serv
     signature::found(&mut whole(opened)?).map_err(|e| failed(path)(e.into()))
 }
 
+/// Whether an opened device is blank. One that cannot be read is not: with an error in its place, a
+/// damaged sector would keep every release from its end.
+pub(crate) fn is_blank(opened: &Opened, path: &Path) -> bool {
+    matches!(holds(opened, path), Ok(None))
+}
+
 /// What an opened device, or a partition of it, is a member of, in words: see [`signature::member`].
 pub(crate) fn member(opened: &Opened, path: &Path) -> Result<Option<String>, ServeError> {
     let parts = identity::partitions(path).into_iter().map(|(from, sectors)| {
@@ -278,10 +284,11 @@ fn ends(end: u64) -> [(u64, u64); 2] {
 
 /// Words for the area that an opened file or device begins with: its id, and for each of its [`ends`]
 /// a checksum, [`BLANK`] or [`UNREAD`]. The id alone is no proof: others may leave the first page as it
-/// is, such as RAID, whose marks are in the second page or near the end.
+/// is, such as RAID, whose marks are in the second page or near the end. `None` if there is no area, or
+/// its first page cannot be read: an area of which nothing is known stays.
 pub(crate) fn known_by(opened: &Opened, path: &Path) -> Result<Option<Vec<String>>, ServeError> {
     let mut disk = whole(opened)?;
-    let first = first_page(&mut disk, path)?;
+    let Ok(first) = first_page(&mut disk, path) else { return Ok(None) };
     let Some(superblock) = Superblock::decode(&first).ok().filter(|s| !s.inside) else {
         return Ok(None);
     };

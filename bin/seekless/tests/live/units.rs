@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 
 use crate::host::{attempt, programs};
 use crate::need;
@@ -31,6 +31,10 @@ const JOBS: &str = " 8 restarts.service restart running
 19 ends.service stop waiting
 ";
 
+fn packaging() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/systemd")
+}
+
 /// A folder in place of /run/seekless/NAME, with the commands of the unit of a ublk device.
 struct Ublk(tempfile::TempDir);
 
@@ -48,18 +52,24 @@ impl Ublk {
 
     /// Runs the script as the unit does for this key.
     fn run(&self, key: &str) {
-        let packaging = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/systemd");
-        let unit = fs::read_to_string(packaging.join("seekless-ublk@.service")).unwrap();
+        let unit = fs::read_to_string(packaging().join("seekless-ublk@.service")).unwrap();
         let start = format!("{key}=-{SCRIPT} ");
         let words = unit.lines().find_map(|l| l.strip_prefix(&start)).unwrap();
         let here = self.0.path().to_str().unwrap();
         // As systemd does.
         let words = words.replace("/run/seekless/%i", here).replace("${UBLK}", "3");
         let words = words.replace("%n", "seekless-ublk@restart.service");
+        let words: Vec<&str> = words.split(' ').collect();
+        assert!(self.script(&words).success(), "{key}: {words:?}");
+    }
+
+    /// Runs the script with these words.
+    fn script(&self, words: &[&str]) -> ExitStatus {
+        let here = self.0.path().to_str().unwrap();
         let path = format!("{here}:{}", std::env::var("PATH").unwrap());
-        let mut script = Command::new(packaging.join("ublk-mounts"));
-        script.args(words.split(' ')).env("PATH", &path).env("HERE", here).env("LC_ALL", "C");
-        assert!(script.status().unwrap().success(), "{key}: {words}");
+        let mut script = Command::new(packaging().join("ublk-mounts"));
+        script.args(words).env("PATH", &path).env("HERE", here).env("LC_ALL", "C.UTF-8");
+        script.status().unwrap()
     }
 
     /// The calls with this first word, of a stop with this job, and of the next start.
@@ -70,7 +80,8 @@ impl Ublk {
         }
         self.run("ExecStop");
         self.run("ExecStartPost");
-        let called = fs::read_to_string(self.0.path().join("called")).unwrap();
+        let called = fs::read(self.0.path().join("called")).unwrap();
+        let called = String::from_utf8_lossy(&called);
         called.lines().filter(|l| l.starts_with(word)).map(ToOwned::to_owned).collect()
     }
 }
@@ -109,23 +120,54 @@ fn a_restart_of_a_ublk_unit_mounts_again_and_a_stop_does_not() {
 #[test]
 fn a_ublk_unit_stops_and_starts_mounts_with_any_name() {
     let ublk = Ublk::new();
-    let names = ["it's", "a  b", "\"", "c\\d", "*", "-q", "\u{c4}"];
-    let mounted = names.map(|name| format!("/media/{name}\n")).concat();
-    ublk.calls("restart", &mounted, "");
-    let words = fs::read_to_string(ublk.0.path().join("words")).unwrap();
-    for call in ["stop\n", "RequiredBy\n--value\n", "start\n--no-block\n"] {
-        assert!(words.contains(&format!("{call}{mounted}")), "{call}: {words}");
+    // As findmnt writes them in the locale C, and as they are.
+    let names: [(&str, &[u8]); 12] = [
+        ("it's", b"it's"),
+        ("a  b", b"a  b"),
+        ("\"", b"\""),
+        ("c\\d", b"c\\d"),
+        ("*", b"*"),
+        ("-q", b"-q"),
+        ("100%s", b"100%s"),
+        (r"\xc3\x84", "\u{c4}".as_bytes()),
+        (r"a\xe4 \x09b", b"a\xe4 \tb"),
+        (r"\x5cx41", br"\x41"),
+        (r"\x5cx0a", br"\x0a"),
+        (r"c\\x5cx", br"c\\x"),
+    ];
+    let mut written = "/media/line\\x0aend\n".to_owned();
+    let mut mounted = Vec::new();
+    for (as_written, name) in names {
+        written.push_str(&format!("/media/{as_written}\n"));
+        mounted.extend([&b"/media/"[..], name, b"\n"].concat());
     }
-    // In the locale of the stop, findmnt writes the last name as `\xc3\x84`.
+    ublk.calls("restart", &written, "");
+    let words = fs::read(ublk.0.path().join("words")).unwrap();
+    for call in ["stop\n", "RequiredBy\n--value\n", "start\n--no-block\n"] {
+        let all = [call.as_bytes(), mounted.as_slice()].concat();
+        let said = String::from_utf8_lossy(&words);
+        assert!(words.windows(all.len()).any(|part| part == all), "{call}: {said}");
+    }
     let locale = fs::read_to_string(ublk.0.path().join("locale")).unwrap();
-    assert_eq!(locale, "C.UTF-8\n".repeat(2));
+    assert_eq!(locale, "C\n".repeat(2));
+}
+
+/// Without a device, findmnt would name other mounts.
+#[test]
+fn a_call_with_words_missing_stops_nothing() {
+    let ublk = Ublk::new();
+    fs::write(ublk.0.path().join("mounted"), "/\n").unwrap();
+    let here = ublk.0.path().to_str().unwrap();
+    for words in [&["stop", "unit", here][..], &["stop", "unit", here, "device", "more"]] {
+        assert_eq!(ublk.script(words).code(), Some(2), "{words:?}");
+    }
+    assert!(!ublk.0.path().join("called").exists());
 }
 
 /// Without a priority of its own, the kernel takes that of the niceness for reads too.
 #[test]
 fn reads_ahead_do_not_come_before_the_reads_of_programs() {
-    let unit = "../../packaging/systemd/seekless-watch.service";
-    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(unit)).unwrap();
+    let text = fs::read_to_string(packaging().join("seekless-watch.service")).unwrap();
     let value = |key: &str| text.lines().find_map(|l| l.strip_prefix(key)?.strip_prefix('='));
     assert_eq!(value("Nice"), Some("-10"), "else this test has no subject");
     // What Linux gives to programs of usual niceness.
@@ -136,10 +178,9 @@ fn reads_ahead_do_not_come_before_the_reads_of_programs() {
 #[test]
 fn systemd_finds_no_fault_with_the_units() {
     need!("systemd units", programs(&["systemd-analyze"]));
-    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/systemd");
     let dir = tempfile::tempdir().unwrap();
     let mut units = Vec::new();
-    for entry in fs::read_dir(from).unwrap() {
+    for entry in fs::read_dir(packaging()).unwrap() {
         let path = entry.unwrap().path();
         if path.extension().is_some_and(|e| e == "service") {
             // The programs need not be installed here.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _, symlink};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
 use seekless_host::{HostError, Opened};
@@ -217,7 +217,7 @@ impl Record {
     }
 
     /// False if the area is lost, and once [`Self::end_area`] has done its work: a device is blank
-    /// then.
+    /// then. True if the device cannot be read.
     pub(super) fn has_area(&self) -> Result<bool, AdoptError> {
         if !self.area_is_device || !self.area.exists() {
             return Ok(self.area.exists());
@@ -225,7 +225,7 @@ impl Record {
         match Opened::path(&self.area, true) {
             // Its server has it.
             Err(HostError::Locked { .. }) => Ok(true),
-            opened => Ok(area::holds(&opened?, &self.area)?.is_some()),
+            opened => Ok(!area::is_blank(&opened?, &self.area)),
         }
     }
 
@@ -362,13 +362,13 @@ fn number_in(settings: &str) -> Option<u32> {
 fn write_new(path: &Path, text: &str, mode: u32) -> Result<(), AdoptError> {
     let part = part_of(path);
     let write = || -> io::Result<()> {
-        let mut options = File::options();
-        options.write(true).create(true).truncate(true).mode(mode);
-        let mut new = options.open(&part)?;
         if mode == PRIVATE {
-            // One that a power cut has left keeps its mode otherwise.
-            new.set_permissions(fs::Permissions::from_mode(mode))?;
+            // One that a power cut has left keeps its mode, and a program that opened it could read on.
+            let _ = fs::remove_file(&part);
         }
+        let mut options = File::options();
+        options.write(true).create(true).truncate(true).create_new(mode == PRIVATE).mode(mode);
+        let mut new = options.open(&part)?;
         new.write_all(text.as_bytes())?;
         new.sync_all()?;
         // Unlike a rename, this replaces nothing.
@@ -407,7 +407,7 @@ fn remove(path: &Path) -> Result<(), AdoptError> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::MetadataExt as _;
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
     use super::*;
 
@@ -423,7 +423,9 @@ mod tests {
         let part = part_of(&below(&root, &paths[0]));
         fs::write(&part, "").unwrap();
         fs::set_permissions(&part, fs::Permissions::from_mode(0o644)).unwrap();
+        let reader = File::open(&part).unwrap();
         Record::default().write(&root, &texts).unwrap();
+        assert_eq!(io::read_to_string(reader).unwrap(), "", "opened before");
         fs::write(root.join("usual"), "").unwrap();
         let mode = |path: PathBuf| path.metadata().unwrap().mode() & 0o777;
         assert_eq!(mode(below(&root, &paths[0])), 0o600);
