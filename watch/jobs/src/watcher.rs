@@ -58,7 +58,7 @@ pub struct Limits {
     pub pages_ahead: u64,
     /// Time of the disk for one read, as measured.
     pub price: Duration,
-    /// Time that was read in vain in the last hour for other file systems of the same disk.
+    /// Time of the same disk for other file systems: in vain in the last hour, or ahead.
     pub vain_elsewhere: Duration,
 }
 

@@ -36,8 +36,10 @@ impl Watcher {
         };
         let ahead = self.cost_ahead();
         if !self.guard_allows(now, ahead) {
-            if self.held > 0 || self.guard_allows(now, Duration(0)) {
-                // May be allowed once these are done, or once what is ahead is used.
+            // Of other file systems, it is not known what is ahead, and what was in vain.
+            let next = Duration(self.limits.price.0.saturating_mul(IN_FLIGHT));
+            if self.held > 0 || self.guard.allows(now, next) {
+                // May be allowed once these are done, or once what is ahead is used, here or there.
                 return None;
             }
             // Nothing more is ordered until the allowance returns.

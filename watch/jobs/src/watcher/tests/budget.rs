@@ -52,6 +52,20 @@ fn orders_wait_for_what_is_ahead_and_are_forgotten_for_what_was_in_vain() {
     assert_eq!(watcher.totals(SimTime(0)).guarded, 1);
 }
 
+/// As beside a backup on another partition: it is not known what of this is in vain.
+#[test]
+fn orders_wait_for_what_is_ahead_on_another_file_system() {
+    let mut watcher = Watcher::default();
+    let limits = Limits { price: Duration(SECOND), ..Limits::default() };
+    watcher.limit(Limits { vain_elsewhere: VAIN_MOST, ..limits });
+    let piece = Piece::new(PieceId { file: DEVICE, chunk: 9 }, 1);
+    watcher.metadata.insert(key(1, &piece), (1, piece));
+    assert_eq!(watcher.next_order(SimTime(0), true), None);
+    watcher.limit(limits);
+    assert!(watcher.next_order(SimTime(0), true).is_some(), "it is not forgotten");
+    assert_eq!(watcher.totals(SimTime(0)).guarded, 0);
+}
+
 /// As `du` uses tables of inodes: most pages of a piece stay ahead after its first use.
 #[test]
 fn a_job_whose_pages_stay_ahead_gets_help_to_its_end() {
