@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use rustc_hash::FxHashMap;
 use seekless_block::{Duration, SimTime};
 
-use crate::chase::{Chase, Counted};
+use crate::chase::{Chase, Counted, NEAR};
 use crate::fills::Pages;
 use crate::guard::{Guard, cost};
 use crate::job::{Job, RunTreatment, between};
@@ -283,13 +283,18 @@ impl Watcher {
             return;
         }
         let Some((id, at)) = run.recognize(&self.jobs, place, mask) else { return };
-        if let Some(chase) = run.chase.as_mut().filter(|c| c.job == id) {
-            // Another program of the group goes on in the same job: what is ahead is for it.
+        let goes_on = |c: &&mut Chase| c.job == id && c.at.abs_diff(at) <= NEAR;
+        if let Some(chase) = run.chase.as_mut().filter(goes_on) {
+            // Another program of the group goes on at this place: what is ahead is for it.
             chase.own = true;
             return;
         }
         self.end_chase(now, group);
         let Some(run) = self.runs.get_mut(&group) else { return };
+        if run.others.contains(&id) {
+            // It has just left this job for good.
+            return;
+        }
         let Some(job) = self.jobs.iter_mut().find(|j| j.id == id) else { return };
         let same = run.who.program == job.program;
         let before = run.turns.iter().find(|t| t.0 == id).map(|t| t.1);
