@@ -167,7 +167,9 @@ impl Watcher {
         self.book_late(now);
         self.park(now);
         let mut vain = Vec::new();
-        let fetches = |r: &&Run| r.chase.as_ref().is_some_and(|c| c.fetch);
+        // An idle one orders nothing.
+        let fetches =
+            |r: &&Run| between(r.last, now) < IDLE && r.chase.as_ref().is_some_and(|c| c.fetch);
         let helped = self.runs.values().filter(fetches).count().max(1) as u64;
         let places = |r: &Run| r.chase.as_ref().map_or(0, Chase::places);
         let ordered = self.runs.values().map(places).sum::<usize>();

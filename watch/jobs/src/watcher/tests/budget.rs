@@ -13,6 +13,26 @@ fn a_window_holds_no_more_than_may_be_ahead() {
     assert!(misses < 300, "{misses}");
 }
 
+/// As a loop at a prompt: each command has its own group, and the last ones are idle.
+#[test]
+fn idle_runs_have_no_share_of_what_may_be_ahead() {
+    let job = metadata(6000, 36);
+    let mut world = World::after(DU, &job);
+    world.watcher.limit(Limits { pages_ahead: 1000, ..Limits::default() });
+    world.speed = 0;
+    let begin = |world: &mut World, group| {
+        world.cool();
+        world.uses(PageUser { group, ..DU }, &job[..10]);
+    };
+    (20..27).for_each(|group| begin(&mut world, group));
+    world.now += IDLE.0;
+    begin(&mut world, 27);
+    assert!(world.watcher.next_order(SimTime(world.now), true).is_some());
+    // With a seventh of the budget, it has about 70.
+    let waiting = world.watcher.metadata.len();
+    assert!(waiting > 200, "{waiting}");
+}
+
 #[test]
 fn a_window_holds_no_more_than_the_guard_allows() {
     let job = metadata(6000, 61);
