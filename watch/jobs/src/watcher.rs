@@ -158,6 +158,8 @@ impl Watcher {
             self.close(who.group, today);
         }
         while let Some(group) = self.superfluous(who.group) {
+            // Its time and its waits are those of a part.
+            self.runs.get_mut(&group).into_iter().for_each(|r| r.blind = true);
             self.close(group, today);
         }
         if self.runs.is_empty() {
