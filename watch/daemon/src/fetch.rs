@@ -174,6 +174,12 @@ impl Fetcher {
         Ok(Self { tasks, found, threads })
     }
 
+    /// Its tasks stay under way for ever.
+    #[cfg(test)]
+    pub(crate) fn without_threads() -> Self {
+        Self { tasks: channel().0, found: channel().1, threads: FxHashSet::default() }
+    }
+
     pub(crate) fn send(&self, task: Task, under_way: &UnderWay) {
         under_way.fetch_add(1, Ordering::Relaxed);
         // The workers end after this sender.
