@@ -30,8 +30,8 @@ use crate::processes::GroupThreads;
 /// Most tasks of a file system that are not done: this many reads of single blocks go to its disk at
 /// once.
 pub(crate) const TASKS: usize = 32;
-/// Threads: one disk that spins up or hangs does not hold all of them.
-const THREADS: usize = 2 * TASKS;
+/// Threads: each waits for its disk, and three disks that spin up or hang do not hold all of them.
+const THREADS: usize = 4 * TASKS;
 /// Niceness of these threads: one that holds a file open must not wait for a processor.
 const NICE: i32 = -10;
 /// The kernel reads about this much at a call, and no more.
@@ -172,6 +172,12 @@ impl Fetcher {
         let mut threads: FxHashSet<u32> = told.iter().collect();
         threads.insert(std::process::id());
         Ok(Self { tasks, found, threads })
+    }
+
+    /// Its tasks stay under way for ever.
+    #[cfg(test)]
+    pub(crate) fn without_threads() -> Self {
+        Self { tasks: channel().0, found: channel().1, threads: FxHashSet::default() }
     }
 
     pub(crate) fn send(&self, task: Task, under_way: &UnderWay) {
@@ -422,22 +428,22 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_hangs_leaves_threads_for_others() {
+    fn disks_that_hang_leave_threads_for_others() {
         let dir = tempfile::tempdir().unwrap();
         // Opening it waits for a writer.
         let hangs = dir.path().join("pipe");
         rustix::fs::mknodat(rustix::fs::CWD, &hangs, FileType::Fifo, Mode::RWXU, 0).unwrap();
         let fetcher = Fetcher::start().unwrap();
-        let (one, other) = (UnderWay::default(), UnderWay::default());
-        for _ in 0..TASKS {
-            fetcher.send(Task::Leaves(1, hangs.clone(), 5, Arc::default()), &one);
+        let (three, other) = (UnderWay::default(), UnderWay::default());
+        for _ in 0..3 * TASKS {
+            fetcher.send(Task::Leaves(1, hangs.clone(), 5, Arc::default()), &three);
         }
         fetcher.send(Task::Leaves(2, dir.path().join("none"), 5, Arc::default()), &other);
         let found = fetcher.found.recv_timeout(std::time::Duration::from_secs(10));
         assert!(matches!(found, Ok(FetchResult::Leaves(2, None))), "{found:?}");
-        assert_eq!(one.load(Ordering::Relaxed), TASKS);
+        assert_eq!(three.load(Ordering::Relaxed), 3 * TASKS);
         let writer = File::options().write(true).open(&hangs).unwrap();
-        while one.load(Ordering::Relaxed) > 0 {
+        while three.load(Ordering::Relaxed) > 0 {
             thread::yield_now();
         }
         drop(writer);

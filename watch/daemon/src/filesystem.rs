@@ -476,19 +476,19 @@ fn is_bdev(device: u64, number: u64, own: bool, bdev: &mut Option<u64>) -> bool 
 mod tests {
     use super::*;
 
-    fn on_a_busy_disk() -> Filesystem {
+    fn on_a_busy_disk(kind: &str) -> Filesystem {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("inflight"), format!("{DEPTH} 0\n")).unwrap();
         std::fs::write(dir.path().join("stat"), "").unwrap();
-        let text = b"30 1 0:0 / /x rw - xfs /dev/x rw\n";
-        let mounted = Mounted::from(seekless_host::mounts::parse(text).remove(0));
+        let text = format!("30 1 0:0 / /x rw - {kind} /dev/x rw\n");
+        let mounted = Mounted::from(seekless_host::mounts::parse(text.as_bytes()).remove(0));
         Filesystem::new(mounted, 1, 0, Disk::at(dir.path()).unwrap(), 0)
     }
 
     /// That takes two calls to the kernel.
     #[test]
     fn nobody_asks_whose_thread_uses_a_page_that_was_not_ordered() {
-        let mut filesystem = on_a_busy_disk();
+        let mut filesystem = on_a_busy_disk("xfs");
         let thread = std::process::id();
         let event = Event { time: 0, thread, what: KernelEvent::Got, device: 0, values: [9, 0, 0] };
         filesystem.event(&event, false, 0, &mut Processes::new(false), &mut None);
@@ -497,9 +497,13 @@ mod tests {
 
     #[test]
     fn files_wait_until_all_metadata_has_come() {
-        let filesystem = on_a_busy_disk();
+        let mut filesystem = on_a_busy_disk("ext4");
+        let image = tempfile::NamedTempFile::new().unwrap();
+        image.as_file().set_len(16 * PAGE_BYTES).unwrap();
+        filesystem.opened(Device::open(image.path()).ok().map(Arc::new), 0);
         assert!(filesystem.may_fetch_files(true) && !filesystem.may_fetch_files(false));
-        filesystem.metadata.fetch_add(1, Ordering::Relaxed);
+        let pages = Pages { file: DEVICE, first: 3, count: 1 };
+        filesystem.send(Order { group: 1, pages, generation: 0 }, &Fetcher::without_threads());
         assert!(!filesystem.may_fetch_files(true));
         assert_eq!(filesystem.tasks(), 1, "it has a thread");
     }
@@ -507,7 +511,7 @@ mod tests {
     /// A look costs calls to the kernel for each processor, and a disk may be busy all day.
     #[test]
     fn a_busy_disk_is_looked_at_often_only_while_something_is_read_ahead() {
-        let mut busy = on_a_busy_disk();
+        let mut busy = on_a_busy_disk("xfs");
         let fetcher = Fetcher::start().unwrap();
         let who = PageUser { group: 1, program: 1 };
         let miss = |busy: &mut Filesystem, n: u64| {

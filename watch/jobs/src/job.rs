@@ -365,7 +365,8 @@ impl Job {
         }
         self.helped.add(misses, took);
         if self.is_slower() {
-            self.rests[0].runs = REST;
+            // It is not known which program the next run begins with.
+            self.rests.iter_mut().for_each(|r| r.runs = REST);
         }
     }
 
@@ -498,6 +499,7 @@ mod tests {
         }
         assert!(job.rests());
         assert_eq!((job.helped.runs, job.helped.millis), (COMPARED, 11_000), "the report shows it");
+        assert_eq!(job.clone().turn(false), RunTreatment::Leave, "a script begins with another");
         for n in 0..REST {
             assert_eq!(job.turn(true), RunTreatment::Leave, "{n}");
             // The job has become longer since its first run.

@@ -65,7 +65,8 @@ pub(crate) struct Run {
     pub(crate) helped_by: Option<u32>,
     /// Pages that were fetched for it.
     pub(crate) fetched: u64,
-    /// Something was fetched for it while uses in memory were not seen: its time is not known.
+    /// Its time is not known: something was fetched for it while uses in memory were not seen, or it
+    /// was ended for want of space.
     pub(crate) blind: bool,
     /// Pieces in `seen` that only workers of ours have used, where the program did not come.
     pub(crate) unreached: FxHashSet<PieceId>,

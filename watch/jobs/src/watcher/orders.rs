@@ -36,8 +36,10 @@ impl Watcher {
         };
         let ahead = self.cost_ahead();
         if !self.guard_allows(now, ahead) {
-            if self.held > 0 || self.guard_allows(now, Duration(0)) {
-                // May be allowed once these are done, or once what is ahead is used.
+            // Of other file systems, it is not known what is ahead, and what was in vain.
+            let next = Duration(self.limits.price.0.saturating_mul(IN_FLIGHT));
+            if self.held > 0 || self.guard.allows(now, next) {
+                // May be allowed once these are done, or once what is ahead is used, here or there.
                 return None;
             }
             // Nothing more is ordered until the allowance returns.
@@ -165,7 +167,9 @@ impl Watcher {
         self.book_late(now);
         self.park(now);
         let mut vain = Vec::new();
-        let fetches = |r: &&Run| r.chase.as_ref().is_some_and(|c| c.fetch);
+        // An idle one orders nothing.
+        let fetches =
+            |r: &&Run| between(r.last, now) < IDLE && r.chase.as_ref().is_some_and(|c| c.fetch);
         let helped = self.runs.values().filter(fetches).count().max(1) as u64;
         let places = |r: &Run| r.chase.as_ref().map_or(0, Chase::places);
         let ordered = self.runs.values().map(places).sum::<usize>();

@@ -13,6 +13,26 @@ fn a_window_holds_no_more_than_may_be_ahead() {
     assert!(misses < 300, "{misses}");
 }
 
+/// As a loop at a prompt: each command has its own group, and the last ones are idle.
+#[test]
+fn idle_runs_have_no_share_of_what_may_be_ahead() {
+    let job = metadata(6000, 36);
+    let mut world = World::after(DU, &job);
+    world.watcher.limit(Limits { pages_ahead: 1000, ..Limits::default() });
+    world.speed = 0;
+    let begin = |world: &mut World, group| {
+        world.cool();
+        world.uses(PageUser { group, ..DU }, &job[..10]);
+    };
+    (20..27).for_each(|group| begin(&mut world, group));
+    world.now += IDLE.0;
+    begin(&mut world, 27);
+    assert!(world.watcher.next_order(SimTime(world.now), true).is_some());
+    // With a seventh of the budget, it has about 70.
+    let waiting = world.watcher.metadata.len();
+    assert!(waiting > 200, "{waiting}");
+}
+
 #[test]
 fn a_window_holds_no_more_than_the_guard_allows() {
     let job = metadata(6000, 61);
@@ -50,6 +70,20 @@ fn orders_wait_for_what_is_ahead_and_are_forgotten_for_what_was_in_vain() {
     assert_eq!(watcher.next_order(SimTime(0), true), None);
     assert!(watcher.metadata.is_empty(), "nothing more until the allowance returns");
     assert_eq!(watcher.totals(SimTime(0)).guarded, 1);
+}
+
+/// As beside a backup on another partition: it is not known what of this is in vain.
+#[test]
+fn orders_wait_for_what_is_ahead_on_another_file_system() {
+    let mut watcher = Watcher::default();
+    let limits = Limits { price: Duration(SECOND), ..Limits::default() };
+    watcher.limit(Limits { vain_elsewhere: VAIN_MOST, ..limits });
+    let piece = Piece::new(PieceId { file: DEVICE, chunk: 9 }, 1);
+    watcher.metadata.insert(key(1, &piece), (1, piece));
+    assert_eq!(watcher.next_order(SimTime(0), true), None);
+    watcher.limit(limits);
+    assert!(watcher.next_order(SimTime(0), true).is_some(), "it is not forgotten");
+    assert_eq!(watcher.totals(SimTime(0)).guarded, 0);
 }
 
 /// As `du` uses tables of inodes: most pages of a piece stay ahead after its first use.

@@ -68,6 +68,12 @@ fn uses_again_and_uses_of_what_was_not_ordered_say_nothing() {
     let before = world.totals();
     (0..1000).for_each(|_| world.uses(DU, &job[50..51]));
     assert_eq!(world.totals(), before);
+    let chase = world.watcher.runs.get_mut(&DU.group).and_then(|r| r.chase.as_mut()).unwrap();
+    let mut again = |(file, first): Page| {
+        let mut places = pieces(file, first, 1);
+        places.all(|(place, mask)| chase.used_again(place, mask))
+    };
+    assert!(again(job[50]) && !again(job[200]), "then nothing more is done");
     world.uses(DU, &job[100..]);
     world.end();
     assert_eq!(world.totals().vain, 0);
@@ -87,6 +93,21 @@ fn a_run_with_most_pages_in_memory_before_is_not_measured() {
         let report = &world.watcher.report()[0];
         assert_eq!((report.plain.runs, report.helped.runs), (1, helped), "{there}");
     }
+}
+
+#[test]
+fn a_run_that_ends_for_want_of_space_is_not_measured() {
+    let job = metadata(1000, 51);
+    let mut world = World::after(DU, &job);
+    world.cool();
+    world.uses(DU, &job[..900]);
+    for group in 100..100 + RUNS_MOST as u32 {
+        world.uses(PageUser { group, program: 0 }, &metadata(1, 1000 + u64::from(group)));
+    }
+    assert!(!world.watcher.runs.contains_key(&DU.group));
+    let report = &world.watcher.report()[0];
+    assert_eq!((report.runs, report.helped.runs), (2, 0));
+    world.end();
 }
 
 /// As a program that has started, and uses its pages all day.

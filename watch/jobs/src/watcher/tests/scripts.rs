@@ -23,6 +23,23 @@ fn a_second_program_of_a_script_goes_on_in_its_job() {
     assert!(world.watcher.jobs()[0].exits.is_empty());
 }
 
+/// As `du` and then `tar` on one tree, if the kernel has dropped it meanwhile.
+#[test]
+fn a_second_program_that_begins_again_is_helped_from_there() {
+    let job = metadata(1000, 66);
+    let mut world = World::new();
+    for round in 0..2 {
+        world.cool();
+        world.uses(DU, &job);
+        world.cache.clear();
+        let before = world.misses;
+        world.uses(SECOND_PROGRAM, &job);
+        let misses = world.misses - before;
+        assert!(round == 0 || misses < 200, "{misses}");
+        world.end();
+    }
+}
+
 /// The first program is asked whether the job rests, and the second one ends the run.
 #[test]
 fn a_script_whose_runs_lose_is_left_alone() {
@@ -44,4 +61,28 @@ fn a_script_whose_runs_lose_is_left_alone() {
     let fetched = [63, 64, 65].map(|seed| run(&part, seed));
     assert!(fetched[0] > 1000 && fetched[1] > 1000, "{fetched:?}");
     assert_eq!(fetched[2], 0, "{fetched:?}");
+}
+
+/// The second program begins the job again, when the first one has lost for the second time.
+#[test]
+fn a_second_program_that_begins_a_lost_job_again_is_left_alone() {
+    let job: Vec<Page> =
+        (0..400).flat_map(|p: u64| (0..8).map(move |i| (DEVICE, p * 640 + i))).collect();
+    let part: Vec<Page> = job.iter().copied().step_by(8).collect();
+    let mut world = World::new();
+    for (pages, again) in [(&job, false), (&part, false), (&part, true)] {
+        world.cool();
+        world.uses(DU, pages);
+        let before = world.fetched;
+        assert!(pages == &job || before > 1000, "{before}");
+        if again {
+            world.cache.clear();
+            world.uses(SECOND_PROGRAM, pages);
+            assert_eq!(world.fetched, before);
+        } else {
+            world.uses(SECOND_PROGRAM, &metadata(10, 67 + before as u64));
+        }
+        world.end();
+        world.watcher.jobs.truncate(1);
+    }
 }
