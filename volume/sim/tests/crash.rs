@@ -26,33 +26,50 @@ fn all_hold<M: Machine>(
     tally
 }
 
+fn is_long() -> bool {
+    std::env::var_os("SEEKLESS_LONG").is_some()
+}
+
+/// Of the seeds of the long form (SEEKLESS_LONG=1): half of them in the short one.
+fn seeds(long: u64) -> u64 {
+    if is_long() { long } else { long / 2 }
+}
+
+/// What the counts of so many seeds exceed: half as many seeds have a quarter at least.
+fn least(long: u64) -> u64 {
+    if is_long() { long } else { long / 4 }
+}
+
 /// The example `torture` examines a million of them.
 #[test]
 fn the_engine_keeps_its_promises_in_every_state_that_a_crash_leaves() {
-    let tally = all_hold::<Engine>(0..80, History::of, 2);
-    assert!(tally.states > 6_000 && tally.cut > 2_000, "{tally:?}");
-    assert!(tally.damaged > 1_000 && tally.told > 30, "{tally:?}");
+    let tally = all_hold::<Engine>(0..seeds(80), History::of, 2);
+    assert!(tally.states > least(6_000) && tally.cut > least(2_000), "{tally:?}");
+    assert!(tally.damaged > least(1_000) && tally.told > least(30), "{tally:?}");
     // The crashes interrupt all of the engine's work.
-    assert!(tally.done.iter().all(|&n| n > 15), "{tally:?}");
+    assert!(tally.done.iter().all(|&n| n > least(15)), "{tally:?}");
     let [passes, damaged, lost] = tally.scrubs;
-    assert!(tally.scrubbed > 1_000 && passes > 1_000, "{tally:?}");
-    assert!(damaged > 5 && lost > 1, "{tally:?}");
+    assert!(tally.scrubbed > least(1_000) && passes > least(1_000), "{tally:?}");
+    assert!(damaged > least(5) && lost > least(1), "{tally:?}");
 }
 
 /// Replicas, free map, watermarks and victims.
 #[test]
 fn with_replicas_in_discarded_pages_it_keeps_them_too() {
-    let tally = all_hold::<Engine>(0..30, History::with_replicas, 2);
-    assert!(tally.states > 3_000 && tally.cut > 1_000 && tally.damaged > 500, "{tally:?}");
-    assert!(tally.done.iter().all(|&n| n > 0), "{tally:?}");
+    let tally = all_hold::<Engine>(0..seeds(30), History::with_replicas, 2);
+    assert!(tally.states > least(3_000) && tally.cut > least(1_000), "{tally:?}");
+    assert!(tally.damaged > least(500), "{tally:?}");
+    // Half of the seeds may be too few for a rare kind of work.
+    assert!(!is_long() || tally.done.iter().all(|&n| n > 0), "{tally:?}");
 }
 
 /// Blocks of two sectors are written, discarded and zeroed side by side in pages where replicas
 /// come and go; and the engine dies alone, too.
 #[test]
 fn under_blocks_shorter_than_a_page_it_keeps_them_too() {
-    let tally = all_hold::<Engine>(0..8, History::with_parts, 1);
-    assert!(tally.states > 1_000 && tally.killed > 300 && tally.cut > 200, "{tally:?}");
+    let tally = all_hold::<Engine>(0..seeds(8), History::with_parts, 1);
+    assert!(tally.states > least(1_000) && tally.killed > least(300), "{tally:?}");
+    assert!(tally.cut > least(200), "{tally:?}");
 }
 
 /// Reads, writes and flushes of either device fail, for a time or for good, with copies and with
@@ -60,9 +77,10 @@ fn under_blocks_shorter_than_a_page_it_keeps_them_too() {
 #[test]
 fn where_devices_fail_it_keeps_them_too() {
     for replicas in [false, true] {
-        let tally = all_hold::<Engine>(4..24, |seed| History::with_faults(seed, replicas), 2);
-        assert!(tally.states > 2_000 && tally.failed > 500, "{tally:?}");
-        assert!(replicas || tally.forgot > 0, "{tally:?}");
+        let tally =
+            all_hold::<Engine>(4..4 + seeds(20), |seed| History::with_faults(seed, replicas), 2);
+        assert!(tally.states > least(2_000) && tally.failed > least(500), "{tally:?}");
+        assert!(!is_long() || replicas || tally.forgot > 0, "{tally:?}");
     }
 }
 
@@ -70,19 +88,22 @@ fn where_devices_fail_it_keeps_them_too() {
 /// found again, and proven.
 #[test]
 fn with_a_trail_it_keeps_them_too() {
-    let tally = all_hold::<Engine>(0..16, History::with_trail, 1);
-    assert!(tally.states > 3_000 && tally.cut > 500 && tally.killed > 500, "{tally:?}");
+    let tally = all_hold::<Engine>(0..seeds(16), History::with_trail, 1);
+    assert!(tally.states > least(3_000) && tally.cut > least(500), "{tally:?}");
+    assert!(tally.killed > least(500), "{tally:?}");
     let [appended, reads, rounds, dropped, in_doubt, proven] = tally.trail;
-    assert!(appended > 400 && reads > 100 && rounds > 20, "{tally:?}");
-    assert!(dropped > 30 && in_doubt > 10 && proven > 5, "{tally:?}");
+    assert!(appended > least(400) && reads > least(100) && rounds > least(20), "{tally:?}");
+    assert!(dropped > least(30) && in_doubt > least(10) && proven > least(5), "{tally:?}");
 }
 
 /// Copies are opened, written in place, destaged, closed and overwritten.
 #[test]
 fn with_writes_in_place_it_keeps_them_too() {
-    let tally = all_hold::<Engine>(0..16, History::with_in_place, 1);
-    assert!(tally.states > 3_000 && tally.cut > 500 && tally.killed > 500, "{tally:?}");
-    assert!(tally.in_place > 100 && tally.done[2] > 100 && tally.trail[0] > 0, "{tally:?}");
+    let tally = all_hold::<Engine>(0..seeds(16), History::with_in_place, 1);
+    assert!(tally.states > least(3_000) && tally.cut > least(500), "{tally:?}");
+    assert!(tally.killed > least(500), "{tally:?}");
+    assert!(tally.in_place > least(100) && tally.done[2] > least(100), "{tally:?}");
+    assert!(tally.trail[0] > 0, "{tally:?}");
 }
 
 #[test]

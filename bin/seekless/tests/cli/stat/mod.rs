@@ -50,11 +50,20 @@ fn agrees(test: &str, format: &str, trace: &Path, args: &[&str]) -> bool {
     true
 }
 
+/// False, said aloud, in the short form.
+fn is_long(test: &str) -> bool {
+    let long = std::env::var_os("SEEKLESS_LONG").is_some();
+    if !long {
+        eprintln!("SKIPPED {test} (the rest): long; SEEKLESS_LONG=1 runs it");
+    }
+    long
+}
+
 #[test]
 fn a_python_script_finds_the_same_in_the_sample_trace() {
     let name = "a_python_script_finds_the_same_in_the_sample_trace";
     // Days of 45 s: each of the six rounds is one.
-    if agrees(name, "tracefs", sample().as_ref(), &["--day", "45s"]) {
+    if agrees(name, "tracefs", sample().as_ref(), &["--day", "45s"]) && is_long(name) {
         agrees(name, "tracefs", sample().as_ref(), &["--day", "45s", "--memory", "16MiB"]);
     }
 }
@@ -62,6 +71,9 @@ fn a_python_script_finds_the_same_in_the_sample_trace() {
 #[test]
 fn a_python_script_finds_the_same_in_reference_traces() {
     let name = "a_python_script_finds_the_same_in_reference_traces";
+    if !is_long(name) {
+        return;
+    }
     let Some(dir) = shared(name, "traces") else { return };
     for (format, file, memory) in
         [("lis", "P3.lis.zst", "16MiB"), ("srt", "ajw.1week.srt.xz", "1GiB")]
