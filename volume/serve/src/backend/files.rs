@@ -588,8 +588,12 @@ mod tests {
         let (mut buf, bytes) = ([0; 4096], [7; 4096]);
         files.change(Target::Area, Op::Write, Flags::NONE, 1 << 16, 4096, &bytes).unwrap();
         assert!(files.holds(Target::Area, 1 << 16, 4096));
-        files.forget_area();
-        assert!(in_memory || !files.holds(Target::Area, 1 << 16, 4096));
+        // A look makes the kernel read the page again: on a busy machine it may be there in time.
+        let is_forgotten = |_| {
+            files.forget_area();
+            !files.holds(Target::Area, 1 << 16, 4096)
+        };
+        assert!(in_memory || (0..50).any(is_forgotten));
         files.read(Target::Area, 1 << 16, &mut buf).unwrap();
         assert_eq!(buf, bytes, "a page that waited to be written is on the medium");
         std::fs::remove_file(&path).unwrap();
