@@ -507,7 +507,7 @@ impl Engine {
     pub(crate) fn stage_from_ram(&mut self, page: HomePage, at: u32) -> bool {
         let home = self.home_of(page, 1);
         if home.end().0 > self.config.capacity.0
-            || self.copies.state_of(page) == Some(CopyState::Dirty)
+            || self.copies.is_dirty(page)
             || self.writes.open_overlaps(home)
         {
             return false;

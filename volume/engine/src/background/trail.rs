@@ -167,10 +167,10 @@ impl Engine {
 
     fn void_segments(&mut self, first: u32, last: u32, number: u64) {
         let per = self.geo.segment_pages;
-        let void = slots(first * per..last * per);
-        self.copies.warm(void.clone().filter_map(|slot| self.copies.home(slot)));
-        for slot in void {
-            self.copies.clear(slot);
+        for segment in first..last {
+            let void = slots(segment * per..(segment + 1) * per);
+            self.copies.warm(void.clone().filter_map(|slot| self.copies.home(slot)));
+            void.for_each(|slot| self.copies.clear(slot));
         }
         self.log_for(number, [Content::Invalid((first..last).collect())]);
     }
@@ -257,7 +257,7 @@ impl Engine {
         self.copies.warm(job.items.iter().map(|&(_, page)| page));
         for &(slot, page) in &job.items {
             let at = (slot - job.base) as usize;
-            if self.background.bad[at] || self.copies.state_of(page) == Some(CopyState::Dirty) {
+            if self.background.bad[at] || self.copies.is_dirty(page) {
                 self.stats.overtaken += PAGE_SECTORS;
                 continue;
             }

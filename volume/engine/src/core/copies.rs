@@ -184,6 +184,11 @@ impl Copies {
         self.map.find(page).map(|slot| self.map.state(slot))
     }
 
+    /// Whether a copy of this home page is newer than home.
+    pub(crate) fn is_dirty(&self, page: HomePage) -> bool {
+        self.map.count(CopyState::Dirty) > 0 && self.state_of(page) == Some(CopyState::Dirty)
+    }
+
     /// The map's entry for a slot, in its on-disk form. An open copy counts as newer than home at the
     /// next attach. No write in place makes its sum void if the volume is `at_rest`.
     pub(crate) fn entry(&self, slot: Slot, at_rest: bool) -> Entry {

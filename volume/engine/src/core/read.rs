@@ -203,10 +203,7 @@ impl Engine {
         if let Some(slot) = copy {
             return NewestAt::Copy(slot);
         }
-        let dirty = self.copies.count(CopyState::Dirty) > 0
-            && pages
-                .into_iter()
-                .any(|page| self.copies.state_of(HomePage(page)) == Some(CopyState::Dirty));
+        let dirty = pages.into_iter().any(|page| self.copies.is_dirty(HomePage(page)));
         match copy {
             Some(slot) if dirty => NewestAt::Copy(slot),
             _ if dirty => NewestAt::Pieces,

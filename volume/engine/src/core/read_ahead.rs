@@ -10,7 +10,7 @@ use seekless_block::{
 use seekless_learn::{Adaptive, Prefetched, View as _, WindowId, Work};
 
 use super::pace::Pace;
-use super::page_map::{CopyState, HomePage, Slot, pages};
+use super::page_map::{HomePage, Slot, pages};
 use super::ram_and_trail::RamAndTrail;
 use super::ram_cache::{Inserted, PageGrid};
 use super::read::{NewestAt, Read};
@@ -225,7 +225,7 @@ impl Engine {
         let on_grid = self.home_of(homes.start, homes.end - homes.start).contains(wanted);
         let is_weighed = match found {
             NewestAt::Copy(slot) => {
-                let dirty = |page| self.copies.state_of(HomePage(page)) == Some(CopyState::Dirty);
+                let dirty = |page| self.copies.is_dirty(HomePage(page));
                 let home_is_older = self.copies.any_open() && homes.clone().any(dirty);
                 !home_is_older && !self.copies.is_log(slot)
             }

@@ -242,13 +242,9 @@ impl Engine {
     fn fill(&mut self, read: &Read, buffer: u32) {
         let home = read.io;
         let first = self.cache.grid.pages(home).start;
-        let logged = self.copies.count(CopyState::Dirty) > 0;
         for piece in self.cache.grid.pieces(home) {
             let part = Extent::from(piece);
-            let stale = logged
-                && self
-                    .pages_of(part)
-                    .any(|p| self.copies.state_of(HomePage(p)) == Some(CopyState::Dirty));
+            let stale = self.pages_of(part).any(|p| self.copies.is_dirty(HomePage(p)));
             if !stale {
                 let at = (piece.page - first) as u32 + read.window_at;
                 self.fill_piece(read, part, buffer, part.start - home.start, at);

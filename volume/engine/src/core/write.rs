@@ -153,7 +153,7 @@ impl Engine {
         for page in [touched.start, touched.end.saturating_sub(1)] {
             if touched.contains(&page)
                 && !whole.contains(&page)
-                && self.copies.state_of(HomePage(page)) == Some(CopyState::Dirty)
+                && self.copies.is_dirty(HomePage(page))
                 && !(in_place && self.writable(page).is_some())
             {
                 self.background.urgent(HomePage(page));
