@@ -21,7 +21,7 @@ use seekless_block::{
     Bytes, Device, DeviceError, Extent, Lba, Op, PAGE_SECTORS, Request, Sectors, SimTime,
 };
 use seekless_engine::{
-    AttachReport, Config, Engine, FormatOptions, Input, Io, Memory, Output, PageSum, Proof,
+    AttachReport, Config, Engine, FormatOptions, Input, Io, Memory, Mode, Output, PageSum, Proof,
     RequestId, Target, attach, format_area,
 };
 
@@ -148,9 +148,13 @@ fn fill(path: &str, gib: u64) -> Result<(), Box<dyn Error>> {
     let options = FormatOptions {
         uuid: [3; 16],
         capacity: HOME,
+        inside: None,
+        grid: Sectors(0),
+        mode: Mode::WriteThrough,
         segment_pages: 256,
+        write_buffer_percent: 0,
+        replicas: Sectors(0),
         label: "trail".to_owned(),
-        ..FormatOptions::default()
     };
     format_area(&mut area, &options)?;
     let (mut world, _) = World::attach(area, [0; 32])?;

@@ -188,12 +188,14 @@ fn share(size: Share, of: u64) -> u64 {
 fn format_options(options: &MakeOptions, uuid: [u8; 16], backing: &Path) -> FormatOptions {
     FormatOptions {
         uuid,
+        capacity: Sectors(0),
+        inside: None,
         grid: Sectors(options.grid.unwrap_or(0).into()),
         mode: options.mode,
         segment_pages: SEGMENT_PAGES_DEFAULT,
         write_buffer_percent: options.write_buffer_percent,
+        replicas: Sectors(0),
         label: identity::label(backing),
-        ..FormatOptions::default()
     }
 }
 

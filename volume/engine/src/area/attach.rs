@@ -16,9 +16,9 @@ use crate::write_buffer::ring::{Ring, Segment};
 use crate::{Config, Engine, Mode};
 
 /// The parameters of a new area.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct FormatOptions {
-    /// Drawn at random.
+    /// Drawn at random. No default: two areas with one id would pass for each other.
     pub uuid: [u8; 16],
     /// Size of the device that clients see.
     pub capacity: Sectors,
