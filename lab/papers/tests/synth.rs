@@ -93,8 +93,10 @@ fn a_subversion_server_matches_the_paper_and_shifts_quickly() {
     assert!((share / 0.0170 - 1.0).abs() < 0.1, "{share}");
     let [_, hottest] = overlap(&s);
     assert!(hottest < 0.15, "{hottest}");
-    for seed in 2..6 {
-        holds("borg-svn", 1.0, seed);
+    if std::env::var_os("SEEKLESS_LONG").is_some() {
+        for seed in 2..6 {
+            holds("borg-svn", 1.0, seed);
+        }
     }
 }
 

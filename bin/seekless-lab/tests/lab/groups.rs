@@ -66,7 +66,7 @@ fn eefs_is_reproduced_with_the_papers_numbers_beside_ours() {
 #[test]
 fn the_sensitivity_table_has_every_setting() {
     let place = Place::new();
-    let base = ["reproduce", "eefs", "--scale", "0.02"];
+    let base = ["reproduce", "eefs", "--scale", "0.01"];
     let told = place.told(&[&base[..], &["--sensitivity", "--report", "e.html"]].concat());
     let every = told["sensitivity"].as_array().unwrap();
     assert_eq!(every.len(), 2 * (6 * 3 + 3 * 3));

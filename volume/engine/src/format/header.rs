@@ -246,7 +246,11 @@ fn items<T: Field>(bytes: &[u8], count: u16) -> Result<Vec<T>, &'static str> {
     if count > bytes.len() / T::BYTES {
         return Err("no more items than the page has space for");
     }
-    bytes.chunks_exact(T::BYTES).take(count).map(T::get).collect()
+    let mut items = Vec::with_capacity(count);
+    for item in bytes.chunks_exact(T::BYTES).take(count) {
+        items.push(T::get(item)?);
+    }
+    Ok(items)
 }
 
 /// Refuses a header that could not be read.

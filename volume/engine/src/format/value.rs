@@ -76,7 +76,10 @@ impl<T: Field, const N: usize> Field for [T; N] {
         }
     }
     fn get(bytes: &[u8]) -> Result<Self, &'static str> {
-        let values: Vec<T> = bytes.chunks_exact(T::BYTES).map(T::get).collect::<Result<_, _>>()?;
+        let mut values = Vec::with_capacity(N);
+        for value in bytes.chunks_exact(T::BYTES) {
+            values.push(T::get(value)?);
+        }
         values.try_into().map_err(|_| "another length")
     }
 }

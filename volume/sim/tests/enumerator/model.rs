@@ -30,20 +30,23 @@ pub(crate) fn encode(token: u64, lba: u64) -> [u8; SECTOR_BYTES as usize] {
     if token == ZEROES {
         return bytes;
     }
+    let pattern = pattern(token, lba);
     for (i, word) in bytes.chunks_exact_mut(8).enumerate() {
-        word.copy_from_slice(&word_of(token, lba, i).to_le_bytes());
+        let value = match i {
+            0 => token,
+            1 => lba,
+            _ => pattern.rotate_left(i as u32),
+        };
+        word.copy_from_slice(&value.to_le_bytes());
     }
     let (content, own) = bytes.split_at_mut(SECTOR_BYTES as usize - 4);
     own.copy_from_slice(&crc_fast::crc32_iscsi(content).to_le_bytes());
     bytes
 }
 
-const fn word_of(token: u64, lba: u64, i: usize) -> u64 {
-    match i {
-        0 => token,
-        1 => lba,
-        _ => (token ^ lba << 40).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(i as u32),
-    }
+/// Its bits, turned by the number of a word, are that word of the sector.
+const fn pattern(token: u64, lba: u64) -> u64 {
+    (token ^ lba << 40).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
 /// The token of a sector's content.
