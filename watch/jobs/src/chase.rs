@@ -26,7 +26,9 @@ const SURE: usize = 16;
 pub(crate) struct ChaseOutcome {
     /// Pages fetched from the disk.
     pub(crate) fetched: u64,
-    /// Of these, used.
+    /// Of these, metadata that nobody ordered: it was read to open files.
+    pub(crate) along: u64,
+    /// Of the fetched ones, used.
     pub(crate) used: u64,
     /// Of the rest, behind the program's last place.
     pub(crate) behind: u64,
@@ -52,13 +54,23 @@ struct Ordered {
     served: u32,
     /// Pages in vain: dropped before their use, or passed over.
     vain: u32,
+    along: Along,
+}
+
+/// Pages of metadata that were read to open the file of a piece, and that nobody ordered. The program
+/// uses them with the piece: it finds the inode in memory, and no event shows this.
+#[derive(Clone, Copy, Debug, Default)]
+struct Along {
+    ahead: u64,
+    used: u64,
+    vain: u64,
 }
 
 /// Fetched pages that count from now on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counted {
-    pub(crate) used: u32,
-    pub(crate) vain: u32,
+    pub(crate) used: u64,
+    pub(crate) vain: u64,
 }
 
 /// The state of running ahead.
@@ -155,6 +167,8 @@ impl Chase {
         }
         let window = if place.is_metadata() { &mut self.metadata } else { &mut self.files };
         let Some(ordered) = self.ordered.get_mut(&place) else { return Counted::default() };
+        let along = std::mem::take(&mut ordered.along.ahead);
+        ordered.along.used += along;
         ordered.served &= !pages;
         let new = pages & ordered.pages & !ordered.used;
         let here = new & ordered.fetched & !ordered.vain;
@@ -168,8 +182,9 @@ impl Chase {
         }
         ordered.used |= new;
         ordered.vain |= vain;
-        self.ahead = self.ahead.saturating_sub(here.count_ones().into());
-        Counted { used: here & !vain, vain }
+        self.ahead = self.ahead.saturating_sub(u64::from(here.count_ones()) + along);
+        let used = u64::from((here & !vain).count_ones()) + along;
+        Counted { used, vain: vain.count_ones().into() }
     }
 
     /// True if the program has used all these pages before. Then nothing changes, except that the job
@@ -260,6 +275,21 @@ impl Chase {
         (new, unused)
     }
 
+    /// One read brought pages of metadata that nobody ordered, to open the file of this piece. Returns
+    /// whether they count as used: the program has used the piece. `None`: it was not ordered.
+    pub(crate) fn came_along(&mut self, place: PieceId, pages: u64) -> Option<bool> {
+        let ordered = self.ordered.get_mut(&place)?;
+        let is_used = ordered.used & !ordered.served != 0;
+        if is_used {
+            ordered.along.used += pages;
+        } else {
+            ordered.along.ahead += pages;
+            self.ahead += pages;
+        }
+        self.took = (self.took.0 + 1, self.took.1 + pages);
+        Some(is_used)
+    }
+
     /// The number of places that were ordered.
     pub(crate) fn places(&self) -> usize {
         self.ordered.len()
@@ -330,7 +360,9 @@ impl Chase {
                     // Of a piece that is in use, the program may use more pages later.
                     let all = if found.used == 0 { found.fetched & !found.vain } else { 0 };
                     found.vain |= all;
-                    vain += u64::from(all.count_ones());
+                    let along = std::mem::take(&mut found.along.ahead);
+                    found.along.vain += along;
+                    vain += u64::from(all.count_ones()) + along;
                 }
             }
         }
@@ -352,12 +384,14 @@ impl Chase {
             // A worker of ours has used them for a program that did not come there.
             let served = if position > self.at { ordered.served & !ordered.vain } else { 0 };
             let used = ordered.used & !ordered.vain & !served;
-            outcome.fetched += count(u32::MAX);
-            outcome.used += count(used);
-            outcome.counted += count(ordered.vain);
+            let Along { ahead, used: along, vain } = ordered.along;
+            outcome.fetched += count(u32::MAX) + ahead + along + vain;
+            outcome.along += ahead + along + vain;
+            outcome.used += count(used) + along;
+            outcome.counted += count(ordered.vain) + vain;
             outcome.served += count(served);
             if position > self.at {
-                outcome.behind += count(!used);
+                outcome.behind += count(!used) + ahead + vain;
             }
             if ordered.used != 0 {
                 let lead = position.saturating_sub(ordered.when);
