@@ -40,8 +40,9 @@ pub fn keep_private(
 ) -> Result<Option<String>, HostError> {
     let Some((mode, owner)) = mode_of_file(&file) else { return Ok(None) };
     if ![rustix::process::geteuid().as_raw(), 0].contains(&owner) && also != Some(owner) {
+        let owner = owner_in_words(owner);
         let why = format!(
-            "belongs to user {owner}, who could read and change its data: `chown` the file to the user who serves it, or make another file"
+            "belongs to {owner}, who could read and change its data: `chown` the file to the user who serves it, or make another file"
         );
         return Err(HostError::Refused { path: path.to_owned(), why });
     }
@@ -60,6 +61,26 @@ pub fn keep_private(
 /// The owner of a regular file.
 pub fn owner_of(file: impl AsFd) -> Option<u32> {
     mode_of_file(file).map(|(_, owner)| owner)
+}
+
+/// A user by number, for a message. In a user namespace, as in a container, the kernel shows one
+/// number for all users who have none there: the message says so.
+pub fn owner_in_words(owner: u32) -> String {
+    let read = |path: &str| std::fs::read_to_string(path).ok();
+    let known = read("/proc/sys/kernel/overflowuid").zip(read("/proc/self/uid_map"));
+    if known.is_some_and(|(number, map)| may_be_unmapped(owner, &number, &map)) {
+        return format!(
+            "user {owner} (in this user namespace, as of a container, each user without a number in /proc/self/uid_map looks like this: map the owner, or change it outside)"
+        );
+    }
+    format!("user {owner}")
+}
+
+/// Whether this number may stand for users without one: `number` does, and the map lacks some.
+fn may_be_unmapped(owner: u32, number: &str, map: &str) -> bool {
+    let length = |line: &str| line.split_whitespace().nth(2)?.parse::<u64>().ok();
+    let mapped: u64 = map.lines().filter_map(length).sum();
+    number.trim().parse::<u32>() == Ok(owner) && mapped < u64::from(u32::MAX)
 }
 
 /// The permissions and the owner of a regular file.
@@ -135,6 +156,17 @@ mod tests {
             assert!(refused.contains("belongs to user 65534"), "{refused}");
             keep_private(&path, &file, true, Some(65_534)).unwrap();
         }
+    }
+
+    #[test]
+    fn a_user_without_a_number_is_known_by_the_map_of_the_namespace() {
+        let unmapped = |owner, map| may_be_unmapped(owner, "65534\n", map);
+        let (whole, rootless) =
+            ("         0          0 4294967295\n", "0 1000 1\n1 100000 65536\n");
+        assert!(!unmapped(65_534, whole), "the first namespace has all users");
+        assert!(unmapped(65_534, rootless) && unmapped(65_534, ""));
+        assert!(!unmapped(1000, rootless), "a user of the container");
+        assert!(owner_in_words(1000).starts_with("user 1000"));
     }
 
     #[test]

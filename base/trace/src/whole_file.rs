@@ -48,12 +48,36 @@ fn kept(PersistError { error, file }: PersistError) -> io::Error {
 }
 
 /// The file behind a link, which may not exist yet. Like the kernel, refuses a link that another
-/// user has made in a shared folder: that user could choose which file is replaced.
+/// user has made in a shared folder: that user could choose which file is replaced. Refuses a file
+/// that a program has open, such as `/dev/fd/3`: it may have lost its name, and the program goes on
+/// with it.
 pub fn behind(path: &Path) -> io::Result<PathBuf> {
+    let at = end_of_links(path)?;
+    if holds_open_files(folder(&at)) && at.metadata().is_ok_and(|m| m.is_file()) {
+        let why =
+            format!("{} is a file that a program has open; name the file itself", at.display());
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+    }
+    Ok(at)
+}
+
+/// The number of the open file of this process that a path names, also by links: 2 for
+/// `/dev/stderr`.
+pub fn open_file(path: &Path) -> Option<u32> {
+    let at = end_of_links(path).ok()?;
+    let own = Path::new("/proc/self/fd").canonicalize().ok()?;
+    let is_own = folder(&at).canonicalize().is_ok_and(|folder| folder == own);
+    at.file_name().filter(|_| is_own)?.to_str()?.parse().ok()
+}
+
+/// The end of a chain of links: a file, or the link of an open file.
+fn end_of_links(path: &Path) -> io::Result<PathBuf> {
     let mut at = path.to_owned();
     for _ in 0..LINKS_MOST {
         let Ok(link) = at.symlink_metadata() else { return Ok(at) };
-        if !link.is_symlink() {
+        // The link of an open file has the last name of that file, which is no name any more if
+        // somebody has removed it.
+        if !link.is_symlink() || holds_open_files(folder(&at)) {
             return Ok(at);
         }
         let shared = folder(&at).metadata()?;
@@ -67,6 +91,11 @@ pub fn behind(path: &Path) -> io::Result<PathBuf> {
     Err(Errno::LOOP.into())
 }
 
+/// Whether this is a folder with the open files of a process.
+fn holds_open_files(folder: &Path) -> bool {
+    folder.canonicalize().is_ok_and(|f| f.starts_with("/proc") && f.ends_with("fd"))
+}
+
 /// The folder of a file.
 pub fn folder(path: &Path) -> &Path {
     path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
@@ -76,6 +105,7 @@ pub fn folder(path: &Path) -> &Path {
 mod tests {
     use std::fs;
     use std::io::Write as _;
+    use std::os::fd::AsRawFd as _;
     use std::os::unix::fs::{PermissionsExt as _, lchown, symlink};
 
     use super::*;
@@ -144,6 +174,23 @@ mod tests {
         let error = finish(file, &path).unwrap_err().to_string();
         assert!(error.contains(&format!("are in {}", at.display())), "{error}");
         assert_eq!(fs::read(at).unwrap(), b"new");
+    }
+
+    #[test]
+    fn an_open_file_is_not_replaced_and_is_known_by_its_number() {
+        let dir = tempfile::tempdir().unwrap();
+        let named = fs::File::create(dir.path().join("named")).unwrap();
+        let unnamed = tempfile::tempfile_in(dir.path()).unwrap();
+        for file in [&named, &unnamed] {
+            let number = file.as_raw_fd();
+            let link = dir.path().join(format!("link{number}"));
+            symlink(format!("/proc/self/fd/{number}"), &link).unwrap();
+            let error = write(&link).unwrap_err().to_string();
+            assert!(error.contains("has open; name the file itself"), "{error}");
+            assert_eq!(open_file(&link), u32::try_from(number).ok());
+        }
+        assert_eq!(open_file(&dir.path().join("named")), None);
+        assert_eq!(dir.path().read_dir().unwrap().count(), 3, "no new file");
     }
 
     #[test]

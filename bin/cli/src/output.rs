@@ -3,7 +3,7 @@
 
 use std::borrow::Borrow;
 use std::fs::{self, Permissions};
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _, Write};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -56,11 +56,36 @@ pub fn notes(notes: &[String]) {
 /// Text on standard output. If its reader has closed the pipe (`| head`), the text is lost, and the
 /// command goes on: the exit status tells the result of its work.
 pub fn print(text: &str) -> anyhow::Result<()> {
-    let mut out = io::stdout().lock();
+    put(io::stdout().lock(), text).context("cannot write to standard output")
+}
+
+fn put(mut out: impl Write, text: &str) -> io::Result<()> {
     let end = if text.ends_with('\n') { "" } else { "\n" };
     match write!(out, "{text}{end}").and_then(|()| out.flush()) {
         Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => written.context("cannot write to standard output"),
+        written => written,
+    }
+}
+
+/// A stream of this program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OwnStream {
+    Out,
+    Err,
+}
+
+impl OwnStream {
+    /// The stream that a path names, such as `-` or `/dev/stderr`. Behind it may be a file, which must
+    /// not be replaced: more output follows, and the file may have no name any more.
+    fn at(path: &Path) -> Option<Self> {
+        if path.as_os_str() == "-" {
+            return Some(Self::Out);
+        }
+        match whole_file::open_file(path)? {
+            1 => Some(Self::Out),
+            2 => Some(Self::Err),
+            _ => None,
+        }
     }
 }
 
@@ -76,9 +101,12 @@ pub fn tables<T: Borrow<Table>>(tables: impl IntoIterator<Item = T>) -> anyhow::
 /// Writes text to a file, whole or not at all; `-` is standard output. A link stays a link, and a
 /// file keeps its mode, and its owner where this user may give files away.
 pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    // Behind the second may be a file, which must not be replaced: more output follows.
-    if path.as_os_str() == "-" || path == Path::new("/dev/stdout") {
-        return print(text);
+    match OwnStream::at(path) {
+        Some(OwnStream::Out) => return print(text),
+        Some(OwnStream::Err) => {
+            return put(io::stderr().lock(), text).context("cannot write to standard error");
+        }
+        None => {}
     }
     ensure_no_disk(path).map_err(anyhow::Error::msg)?;
     replace(path, text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))
@@ -125,7 +153,7 @@ pub fn ensure_apart<'a>(
 
 /// Refuses a path at which [`write`] will fail, before the work whose result it gets.
 pub(crate) fn ensure_writable(path: &Path) -> Result<(), String> {
-    if path.as_os_str() == "-" {
+    if OwnStream::at(path).is_some() {
         return Ok(());
     }
     let real = whole_file::behind(path).map_err(|e| format!("cannot write it: {e}"))?;

@@ -107,7 +107,7 @@ pub(crate) fn adopt(args: &AdoptArgs) -> anyhow::Result<()> {
         output::print(&format!("\n{}\nnothing was written", adoption.details().trim_end()))?;
         return Ok(());
     }
-    let remaining = adoption.carry_out()?;
+    let remaining = adoption.carry_out(&note)?;
     if remaining.is_empty() {
         return output::print("done    the disk is served");
     }
@@ -154,9 +154,11 @@ pub(crate) fn release(args: &ReleaseArgs) -> anyhow::Result<()> {
         let plan = plan_release(&args.disk, root)?;
         return output::print(&format!("{plan}nothing was written"));
     }
-    let released = end(&args.disk, root)?;
-    for note in &released.notes {
-        output::say(&format!("note: {note}"));
-    }
+    let released = end(&args.disk, root, &note)?;
+    released.notes.iter().for_each(|text| note(text));
     output::print(&format!("released: everything is at home on {}", released.disk.display()))
+}
+
+fn note(text: &str) {
+    output::say(&format!("note: {text}"));
 }

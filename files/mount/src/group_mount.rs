@@ -15,7 +15,9 @@ use rustix::io::Errno;
 use rustix::mount::MountFlags;
 use rustix::process::Resource;
 use seekless_block::Bytes;
-use seekless_host::{FileDevice, HostError, Opened, cannot, cannot_at, fuse_mount, signature};
+use seekless_host::{
+    FileDevice, HostError, Opened, cannot, cannot_at, fuse_mount, private, signature,
+};
 use seekless_store::{Config, DiskPhase, GroupConfig, format_store};
 
 use crate::control::{self, MountStatus};
@@ -172,9 +174,10 @@ fn check_store(store: &Path, dir: &Path) -> Result<(), HostError> {
             );
         }
         if meta.uid() != rustix::process::geteuid().as_raw() {
-            return refuse(
-                "another user owns this group store, and can read and change every file in it; `chown root` it",
-            );
+            return refuse(&format!(
+                "another user owns this group store, {}, and can read and change every file in it; `chown root` it",
+                private::owner_in_words(meta.uid())
+            ));
         }
     }
     match (store.canonicalize(), dir.canonicalize()) {

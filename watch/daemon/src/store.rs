@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as 
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
-use seekless_host::{cannot_at, remove_parts, write_whole};
+use seekless_host::{cannot_at, private, remove_parts, write_whole};
 use seekless_jobs::{Job, state};
 
 use crate::WatchError;
@@ -30,8 +30,11 @@ impl Store {
             .create(dir)
             .map_err(fail("make the folder of the state"))?;
         let about = dir.metadata().map_err(fail("look at the folder of the state"))?;
-        if about.uid() != rustix::process::geteuid().as_raw() || about.mode() & 0o022 != 0 {
-            let source = io::Error::other("other users may write there; name another folder");
+        let own = about.uid() == rustix::process::geteuid().as_raw();
+        if !own || about.mode() & 0o022 != 0 {
+            let whose =
+                if own { "other users".to_owned() } else { private::owner_in_words(about.uid()) };
+            let source = io::Error::other(format!("{whose} may write there; name another folder"));
             return Err(fail("keep the state")(source).into());
         }
         let mut private = File::options();

@@ -6,24 +6,14 @@ use seekless_block::SimTime;
 
 use crate::job::Job;
 use crate::piece::{Piece, PieceId};
+use window::{WINDOW_FIRST, WINDOW_SAME, Window};
 
-/// Pieces of the first window. Windows count pieces, and not pages: a seek of the disk costs more
-/// than the pages of a piece, and a program may use these pages throughout its run.
-const WINDOW_FIRST: usize = 64;
-/// The same, for the program that ran the job last.
-const WINDOW_SAME: usize = 256;
-/// A smaller window is closed.
-const WINDOW_LEAST: usize = 8;
-/// Largest window in pieces.
-const WINDOW_MOST: usize = 1 << 20;
-/// A window grows and shrinks by this factor.
-const STEP: usize = 4;
+mod window;
+
 /// A fetched piece counts as unused once the program is this many positions further.
 const SLACK: usize = 256;
 /// Positions beyond this are a jump.
 pub(crate) const NEAR: usize = 128;
-/// Fewest judged pieces that shrink a window.
-const JUDGED: u32 = 16;
 /// Misses in a row outside of the job, with nothing used inside: the run has left the job.
 const STRAYS: u32 = 32;
 /// Pieces that a program uses behind an exit before it has surely not left the job there.
@@ -36,7 +26,9 @@ const SURE: usize = 16;
 pub(crate) struct ChaseOutcome {
     /// Pages fetched from the disk.
     pub(crate) fetched: u64,
-    /// Of these, used.
+    /// Of these, metadata that nobody ordered: it was read to open files.
+    pub(crate) along: u64,
+    /// Of the fetched ones, used.
     pub(crate) used: u64,
     /// Of the rest, behind the program's last place.
     pub(crate) behind: u64,
@@ -62,56 +54,23 @@ struct Ordered {
     served: u32,
     /// Pages in vain: dropped before their use, or passed over.
     vain: u32,
+    along: Along,
+}
+
+/// Pages of metadata that were read to open the file of a piece, and that nobody ordered. The program
+/// uses them with the piece: it finds the inode in memory, and no event shows this.
+#[derive(Clone, Copy, Debug, Default)]
+struct Along {
+    ahead: u64,
+    used: u64,
+    vain: u64,
 }
 
 /// Fetched pages that count from now on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counted {
-    pub(crate) used: u32,
-    pub(crate) vain: u32,
-}
-
-#[derive(Debug, Default)]
-struct Window {
-    /// Next position in the job to look at.
-    next: usize,
-    /// Positions before this one are judged.
-    judged: usize,
-    size: usize,
-    /// Pieces that were ordered, and of which no page was used yet.
-    ahead: usize,
-    /// Pieces that were used since the window last grew.
-    uses: usize,
-    good: u32,
-    bad: u32,
-    open: bool,
-}
-
-impl Window {
-    const fn new(at: usize, size: usize, open: bool) -> Self {
-        Self { next: at, judged: at, size, ahead: 0, uses: 0, good: 0, bad: 0, open }
-    }
-
-    fn hit(&mut self) {
-        self.ahead = self.ahead.saturating_sub(1);
-        self.uses += 1;
-        if self.uses * STEP >= self.size && self.good >= self.bad {
-            self.uses = 0;
-            self.size = (self.size * STEP).min(WINDOW_MOST);
-        }
-    }
-
-    fn verdict(&mut self, used: bool) {
-        *if used { &mut self.good } else { &mut self.bad } += 1;
-        if self.good + self.bad > 8 * JUDGED {
-            (self.good, self.bad) = (self.good / 2, self.bad / 2);
-        }
-        if self.bad > self.good && self.bad >= JUDGED {
-            (self.good, self.bad, self.uses) = (0, 0, 0);
-            self.size /= STEP;
-            self.open = self.size >= WINDOW_LEAST;
-        }
-    }
+    pub(crate) used: u64,
+    pub(crate) vain: u64,
 }
 
 /// The state of running ahead.
@@ -208,6 +167,8 @@ impl Chase {
         }
         let window = if place.is_metadata() { &mut self.metadata } else { &mut self.files };
         let Some(ordered) = self.ordered.get_mut(&place) else { return Counted::default() };
+        let along = std::mem::take(&mut ordered.along.ahead);
+        ordered.along.used += along;
         ordered.served &= !pages;
         let new = pages & ordered.pages & !ordered.used;
         let here = new & ordered.fetched & !ordered.vain;
@@ -221,8 +182,9 @@ impl Chase {
         }
         ordered.used |= new;
         ordered.vain |= vain;
-        self.ahead = self.ahead.saturating_sub(here.count_ones().into());
-        Counted { used: here & !vain, vain }
+        self.ahead = self.ahead.saturating_sub(u64::from(here.count_ones()) + along);
+        let used = u64::from((here & !vain).count_ones()) + along;
+        Counted { used, vain: vain.count_ones().into() }
     }
 
     /// True if the program has used all these pages before. Then nothing changes, except that the job
@@ -313,6 +275,21 @@ impl Chase {
         (new, unused)
     }
 
+    /// One read brought pages of metadata that nobody ordered, to open the file of this piece. Returns
+    /// whether they count as used: the program has used the piece. `None`: it was not ordered.
+    pub(crate) fn came_along(&mut self, place: PieceId, pages: u64) -> Option<bool> {
+        let ordered = self.ordered.get_mut(&place)?;
+        let is_used = ordered.used & !ordered.served != 0;
+        if is_used {
+            ordered.along.used += pages;
+        } else {
+            ordered.along.ahead += pages;
+            self.ahead += pages;
+        }
+        self.took = (self.took.0 + 1, self.took.1 + pages);
+        Some(is_used)
+    }
+
     /// The number of places that were ordered.
     pub(crate) fn places(&self) -> usize {
         self.ordered.len()
@@ -332,10 +309,10 @@ impl Chase {
             // Half for each. What is passed over is judged late: a very small window would wait for it.
             let most = usize::try_from(most_pages / 2 / mean.max(1)).unwrap_or(usize::MAX);
             let window = if metadata { &mut self.metadata } else { &mut self.files };
-            window.size = window.size.min(most.max(WINDOW_FIRST));
+            window.most = most.max(WINDOW_FIRST);
             // While it had no space, the program may have passed these: it needs none of them now.
             window.next = window.next.max(self.at.saturating_sub(SURE));
-            while window.open && window.ahead < window.size && window.next < end {
+            while window.has_space() && window.next < end {
                 let piece = job.pieces()[window.next];
                 window.next += 1;
                 let right = piece.place.is_metadata() == metadata && piece.pages != 0;
@@ -383,7 +360,9 @@ impl Chase {
                     // Of a piece that is in use, the program may use more pages later.
                     let all = if found.used == 0 { found.fetched & !found.vain } else { 0 };
                     found.vain |= all;
-                    vain += u64::from(all.count_ones());
+                    let along = std::mem::take(&mut found.along.ahead);
+                    found.along.vain += along;
+                    vain += u64::from(all.count_ones()) + along;
                 }
             }
         }
@@ -405,12 +384,14 @@ impl Chase {
             // A worker of ours has used them for a program that did not come there.
             let served = if position > self.at { ordered.served & !ordered.vain } else { 0 };
             let used = ordered.used & !ordered.vain & !served;
-            outcome.fetched += count(u32::MAX);
-            outcome.used += count(used);
-            outcome.counted += count(ordered.vain);
+            let Along { ahead, used: along, vain } = ordered.along;
+            outcome.fetched += count(u32::MAX) + ahead + along + vain;
+            outcome.along += ahead + along + vain;
+            outcome.used += count(used) + along;
+            outcome.counted += count(ordered.vain) + vain;
             outcome.served += count(served);
             if position > self.at {
-                outcome.behind += count(!used);
+                outcome.behind += count(!used) + ahead + vain;
             }
             if ordered.used != 0 {
                 let lead = position.saturating_sub(ordered.when);
@@ -423,175 +404,4 @@ impl Chase {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::DEVICE;
-
-    const PIECES: u32 = 5000;
-
-    fn job() -> Job {
-        let piece = |chunk| Piece::new(PieceId { file: DEVICE, chunk }, 1);
-        Job::new(1, 0, (0..PIECES).map(piece).collect())
-    }
-
-    /// Uses one piece of `every`, and orders what it may meanwhile; returns the number of orders.
-    fn ordered(every: usize, sees: bool) -> usize {
-        let job = job();
-        let mut chase = Chase::new(1, (0, 1), true, false, false);
-        chase.sees = sees;
-        let mut orders = 0;
-        for chunk in (1..PIECES).step_by(every) {
-            chase.judge(&job);
-            while let Some(piece) = chase.next(&job, u64::MAX) {
-                orders += 1;
-                chase.fetched(piece.place, 1);
-            }
-            chase.used(&job, PieceId { file: DEVICE, chunk }, 1, false);
-        }
-        orders
-    }
-
-    #[test]
-    fn a_window_closes_when_the_program_passes_over_what_was_fetched() {
-        assert_eq!(ordered(1, true), PIECES as usize - 1);
-        assert!(ordered(2, true) > 4000, "half is used: {}", ordered(2, true));
-        let orders = ordered(10, true);
-        assert!(orders < 700, "{orders}");
-        assert!(ordered(10, false) > 1000, "it stays open while uses in memory are not seen yet");
-    }
-
-    #[test]
-    fn what_serves_to_open_files_leaves_space_in_the_window() {
-        let job = job();
-        let mut chase = Chase::new(1, (0, 1), true, false, false);
-        let mut orders = 0;
-        while let Some(piece) = chase.next(&job, u64::MAX) {
-            orders += 1;
-            chase.served(piece.place, 1);
-        }
-        assert_eq!(orders, PIECES as usize - 1);
-    }
-
-    #[test]
-    fn what_the_program_has_passed_is_not_ordered() {
-        let job = job();
-        let mut chase = Chase::new(1, (0, 1), true, false, false);
-        for chunk in 1..1000 {
-            chase.used(&job, PieceId { file: DEVICE, chunk }, 1, true);
-        }
-        let first = chase.next(&job, u64::MAX).map(|p| p.place.chunk);
-        assert_eq!(first, Some(999 - SURE as u32));
-    }
-
-    #[test]
-    fn a_run_leaves_its_job_after_many_uses_outside() {
-        let job = job();
-        let mut chase = Chase::new(1, (0, 1), true, false, false);
-        for other in 1..u64::from(STRAYS) {
-            chase.used(&job, PieceId { file: other, chunk: 0 }, 1, false);
-        }
-        assert!(!chase.is_lost());
-        chase.used(&job, PieceId { file: DEVICE, chunk: 5 }, 1, false);
-        for other in 1..=u64::from(STRAYS) {
-            assert!(!chase.is_lost(), "{other}");
-            chase.used(&job, PieceId { file: other, chunk: 0 }, 1, false);
-        }
-        assert!(chase.is_lost());
-    }
-
-    #[test]
-    fn a_jump_is_followed_after_three_uses_and_is_not_judged() {
-        let job = job();
-        let mut chase = Chase::new(1, (0, 1), true, false, false);
-        let use_one = |chase: &mut Chase, chunk| {
-            chase.used(&job, PieceId { file: DEVICE, chunk }, 1, false);
-            chase.next(&job, u64::MAX).map(|p| p.place.chunk)
-        };
-        assert_eq!(use_one(&mut chase, 4000), Some(1));
-        assert_eq!(use_one(&mut chase, 4001), Some(2));
-        assert_eq!(use_one(&mut chase, 4002), Some(4003));
-        assert_eq!((chase.metadata.good, chase.metadata.bad), (0, 0));
-    }
-
-    #[test]
-    fn uses_far_ahead_are_no_jump_while_the_program_goes_on() {
-        let job = job();
-        let mut chase = Chase::new(1, (0, 1), true, false, false);
-        let mut orders = 0;
-        for chunk in 1..100 {
-            chase.used(&job, PieceId { file: DEVICE, chunk: 4000 + chunk }, 1, false);
-            chase.used(&job, PieceId { file: DEVICE, chunk }, 1, false);
-            while let Some(piece) = chase.next(&job, u64::MAX) {
-                orders += 1;
-                assert_eq!(piece.place.chunk, orders);
-            }
-        }
-        assert!(orders > 100, "{orders}");
-    }
-
-    #[test]
-    fn metadata_make_no_jump_of_a_program_that_uses_files() {
-        let places = (0..PIECES).map(|chunk| match chunk {
-            0..2000 => PieceId { file: u64::from(chunk) + 1, chunk: 0 },
-            _ => PieceId { file: DEVICE, chunk },
-        });
-        let job = Job::new(1, 0, places.map(|p| Piece::new(p, 1)).collect());
-        let mut chase = Chase::new(1, (0, 1), true, true, true);
-        chase.used(&job, PieceId { file: 1, chunk: 0 }, 1, false);
-        for chunk in 4000..4010 {
-            chase.used(&job, PieceId { file: DEVICE, chunk }, 1, false);
-        }
-        assert_eq!((chase.at, chase.files.next), (0, 1));
-        for file in 1000..1003 {
-            chase.used(&job, PieceId { file, chunk: 0 }, 1, false);
-        }
-        assert_eq!(chase.at, 1001, "files do");
-    }
-
-    #[test]
-    fn metadata_alone_leads_past_an_exit() {
-        let place = |n: u32| match n {
-            0..10 => PieceId { file: u64::from(n) + 1, chunk: 0 },
-            _ => PieceId { file: DEVICE, chunk: n },
-        };
-        let mut job = Job::new(1, 7, (0..1000).map(|n| Piece::new(place(n), 1)).collect());
-        job.exits = vec![(place(20), crate::job::JobPause { losses: 1, runs: 8 })];
-        let mut chase = Chase::new(1, (0, 1), true, true, true);
-        chase.fence = job.fence(0);
-        for n in 0..1000 {
-            assert_eq!(chase.fence.is_some(), n <= 20 + NEAR as u32 + CROSSED, "{n}");
-            chase.used(&job, place(n), 1, true);
-        }
-        assert_eq!(chase.fence, None);
-    }
-
-    #[test]
-    fn a_piece_outside_is_one_use_whatever_the_number_of_its_requests() {
-        let job = job();
-        let outside = |n: u32| PieceId { file: DEVICE, chunk: PIECES + n };
-        let mut chase = Chase::new(1, (0, 1), true, true, true);
-        for n in 1..STRAYS {
-            for page in 0..32 {
-                chase.used(&job, outside(n), 1 << page, true);
-            }
-            assert!(!chase.is_lost(), "{n}");
-        }
-        chase.used(&job, outside(STRAYS), 1, true);
-        assert!(chase.is_lost());
-        let mut groups = Chase::new(1, (0, 1), true, true, true);
-        for group in 0..STRAYS {
-            groups.used(&job, outside(1), 1 << group, false);
-        }
-        assert!(groups.is_lost(), "a group of inodes is a read");
-    }
-
-    #[test]
-    fn the_requests_of_one_piece_far_ahead_are_no_jump() {
-        let job = job();
-        let mut chase = Chase::new(1, (0, 1), true, true, true);
-        for page in 0..32 {
-            chase.used(&job, PieceId { file: DEVICE, chunk: 4000 }, 1 << page, true);
-        }
-        assert_eq!((chase.at, chase.next(&job, u64::MAX).map(|p| p.place.chunk)), (0, Some(1)));
-    }
-}
+mod tests;

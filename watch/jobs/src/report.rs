@@ -13,7 +13,8 @@ pub struct Totals {
     pub recognized: u64,
     /// Orders for reads.
     pub orders: u64,
-    /// Pages that came from the disk for them, without short holes that were read along.
+    /// Pages that came from the disk for them, without short holes that were read along; with inodes
+    /// and extents that were read to open their files.
     pub fetched: u64,
     /// Of these, pages that were used.
     pub used: u64,

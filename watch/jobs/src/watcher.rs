@@ -11,7 +11,7 @@ use crate::chase::{Chase, Counted, NEAR};
 use crate::fills::Pages;
 use crate::guard::{Guard, cost};
 use crate::job::{Job, RunTreatment, between};
-use crate::piece::{PieceId, pieces};
+use crate::piece::{DEVICE, PieceId, pieces};
 use crate::report::{JobReport, Totals};
 use crate::run::{PageUser, Run};
 use orders::Queue;
@@ -261,9 +261,9 @@ impl Watcher {
             chase.moved = now;
         }
         let (is_lost, took) = (chase.is_lost(), chase.took);
-        self.ahead = self.ahead.saturating_sub(u64::from(used.count_ones()));
-        self.totals.used += u64::from(used.count_ones());
-        self.in_vain(now, vain.count_ones().into(), took);
+        self.ahead = self.ahead.saturating_sub(used);
+        self.totals.used += used;
+        self.in_vain(now, vain, took);
         if is_lost {
             self.end_chase(now, group);
         }
@@ -357,8 +357,10 @@ impl Watcher {
         !self.runs.is_empty()
     }
 
-    /// Pages of an order came from the disk; pages that were in memory already are not reported.
+    /// A worker of ours has read pages from the disk; pages that were in memory already are not
+    /// reported.
     pub fn fetched(&mut self, pages: Pages) {
+        let mut ordered = self.is_in_an_order(pages);
         for (place, mask) in pieces(pages.file, pages.first, pages.count) {
             let mut rest = mask;
             for chase in self.runs.values_mut().filter_map(|r| r.chase.as_mut()) {
@@ -367,7 +369,39 @@ impl Watcher {
                 self.ahead += u64::from(unused.count_ones());
                 rest &= !chase.ordered(place).unwrap_or(0);
             }
+            ordered |= rest != mask;
             self.came_late(place, rest);
+        }
+        if pages.file == DEVICE && !ordered {
+            // A leaf of btrfs holds many groups of inodes: nobody wanted more than one.
+            self.came_along(if self.by_inode { 1 } else { pages.count });
+        }
+    }
+
+    /// Whether a recent order has some of these pages, short holes included.
+    fn is_in_an_order(&self, pages: Pages) -> bool {
+        let end = |p: &Pages| p.first.saturating_add(p.count);
+        let meets = |p: &Pages| p.first < end(&pages) && pages.first < end(p);
+        self.recent.iter().any(|(_, p)| p.file == pages.file && meets(p))
+    }
+
+    /// A worker of ours has read metadata that nobody ordered: inodes and extents that a job lacks, to
+    /// open a file. As far as is known, this is the file that was ordered last.
+    fn came_along(&mut self, pages: u64) {
+        let file = self.recent.iter().rev().find(|(_, p)| p.file != DEVICE);
+        let piece = file.and_then(|&(group, p)| {
+            let (place, _) = pieces(p.file, p.first, p.count).next()?;
+            Some((group, place))
+        });
+        let is_used = piece.and_then(|(group, place)| {
+            self.runs.get_mut(&group)?.chase.as_mut()?.came_along(place, pages)
+        });
+        self.totals.fetched += pages;
+        match is_used {
+            Some(true) => self.totals.used += pages,
+            Some(false) => self.ahead += pages,
+            // No job that goes on wants them: they are in vain.
+            None => (self.ahead, self.late) = (self.ahead + pages, self.late + pages),
         }
     }
 
@@ -487,7 +521,8 @@ impl Watcher {
             run.others.push(job.id);
         }
         run.helped_by = Some(chase.job);
-        run.fetched += outcome.fetched;
+        // Metadata of files are no pages of the job.
+        run.fetched += outcome.fetched - outcome.along;
         // These have left what is ahead already, as if used. A counter never falls: those that count
         // as used do so from now on.
         self.ahead += outcome.served;

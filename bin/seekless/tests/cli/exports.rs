@@ -1,7 +1,9 @@
 //! What is made beside results: figures as files, man pages, completions; and what the exit status
 //! says.
 
+use std::io::{Read as _, Seek as _};
 use std::os::unix::fs::PermissionsExt as _;
+use std::process::Stdio;
 
 use crate::support::{Place, mixed, words};
 
@@ -61,6 +63,31 @@ fn a_picture_that_cannot_be_written_costs_no_numbers() {
         assert!(ran.err.contains("cannot write"), "{picture}: {}", ran.err);
         assert_eq!(place.read("numbers.json")["runs"][0]["policy"], "vanilla", "{picture}");
         std::fs::remove_file(place.path("numbers.json")).unwrap();
+    }
+}
+
+/// As after `2>log; rm log`.
+#[test]
+fn a_result_for_a_stream_goes_to_its_open_file_though_that_has_no_name() {
+    let place = Place::with("trace", mixed());
+    for stream in ["/dev/stdout", "/dev/stderr"] {
+        let line =
+            format!("simulate disksim:trace --disk wd800jb --policy vanilla --json {stream}");
+        let mut log = tempfile::tempfile_in(place.path("")).unwrap();
+        let mut command = place.command(&words(&line));
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let copy = log.try_clone().unwrap();
+        if stream == "/dev/stderr" {
+            command.stderr(copy)
+        } else {
+            command.stdout(copy)
+        };
+        assert!(command.status().unwrap().success(), "{stream}");
+        let mut text = String::new();
+        log.rewind().unwrap();
+        log.read_to_string(&mut text).unwrap();
+        assert!(text.contains("\"policy\": \"vanilla\""), "{stream}: {text}");
+        assert_eq!(place.names(), ["trace"], "{stream}: no new file");
     }
 }
 

@@ -71,6 +71,22 @@ fn an_area_of_another_user_is_refused() {
     };
     let said = String::from_utf8_lossy(&serve(dir.path()).stderr).into_owned();
     assert!(said.contains("belongs to user 65534"), "{said}");
+    // In a container, it may be the file of any user.
+    fs::set_permissions(&area, Permissions::from_mode(0o666)).unwrap();
+    let status = ["volume", "status", "disk.img", "--area", "disk.area"];
+    let within = |program: &str, args: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.args(["--user", "--map-root-user", program]).args(args).current_dir(dir.path());
+        command.output()
+    };
+    if within("true", &[]).is_ok_and(|output| output.status.success()) {
+        let output = within(crate::PROGRAM, &status).unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("belongs to user 65534 (in this user namespace"), "{said}");
+    } else {
+        eprintln!("SKIPPED area of another user in a container: no user namespaces");
+    }
+    fs::set_permissions(&area, Permissions::from_mode(0o600)).unwrap();
     // Who owns the image may own its area.
     std::os::unix::fs::chown(&image, Some(NOBODY), None).unwrap();
     let args = ["--area", "disk.area", "--nbd", "unix:nbd.sock"];

@@ -98,7 +98,11 @@ fn a_repeated_release_stops_a_server_whose_units_are_gone() {
         fs::remove_file(system.path("root/etc/systemd/system").join(unit(kind))).unwrap();
     }
     assert_eq!(host::status(&system.path("disk.img"), &[])["served"], true);
-    assert_eq!(system.release(), "");
+    let said = system.release();
+    for kind in ["loop", "file"] {
+        let waits = format!("note: waits until systemd has stopped {}", unit(kind));
+        assert_eq!(said.matches(&waits).count(), 1, "{said}");
+    }
     assert!(!system.path("state").join(unit("file")).exists(), "the server runs");
     same(&before, &system.all(), "released");
 }

@@ -16,7 +16,7 @@ echo \"$*\" >>\"$HERE/called\"
 printf '%s\\n' \"$@\" >>\"$HERE/words\"
 case $0:$1:$3:$5 in
 */findmnt:*) echo \"$LC_ALL\" >>\"$HERE/locale\"; cat \"$HERE/mounted\" ;;
-*:list-jobs:*) grep -F -e \"$3\" \"$HERE/jobs\" ;;
+*:list-jobs::*) cat \"$HERE/jobs\" ;;
 *:show:RequiredBy:*) cat \"$HERE/above\" ;;
 *:show:Job:*) while read -r job unit rest; do [ \"$unit\" != \"$5\" ] || echo \"$job\"; done <\"$HERE/jobs\" ;;
 *:show:ActiveState:stopped.service | *:queued.service) echo inactive ;;
@@ -25,6 +25,8 @@ case $0:$1:$3:$5 in
 *:show:ActiveState:*) echo active ;;
 esac
 ";
+/// The unit that a restart stops: its disk is `a-b`.
+const UNIT: &str = "seekless-ublk@a\\x2db.service";
 /// The jobs of these units. The number of one is the end of another's.
 const JOBS: &str = " 8 restarts.service restart running
  9 queued.service start waiting
@@ -58,7 +60,7 @@ impl Ublk {
         let here = self.0.path().to_str().unwrap();
         // As systemd does.
         let words = words.replace("/run/seekless/%i", here).replace("${UBLK}", "3");
-        let words = words.replace("%n", "seekless-ublk@restart.service");
+        let words = words.replace("%n", UNIT);
         let words: Vec<&str> = words.split(' ').collect();
         assert!(self.script(&words).success(), "{key}: {words:?}");
     }
@@ -74,7 +76,7 @@ impl Ublk {
 
     /// The calls with this first word, of a stop with this job, and of the next start.
     fn calls(&self, job: &str, mounted: &str, word: &str) -> Vec<String> {
-        let jobs = format!("{JOBS} 7 seekless-ublk@restart.service {job} running\n");
+        let jobs = format!("{JOBS} 7 {UNIT} {job} running\n");
         for (name, text) in [("jobs", jobs.as_str()), ("mounted", mounted), ("called", "")] {
             fs::write(self.0.path().join(name), text).unwrap();
         }

@@ -282,12 +282,12 @@ impl Adoption {
     }
 
     /// Makes the area and the units, starts them, and waits until the disk is served. If anything
-    /// fails, undoes what was done.
-    pub fn carry_out(self) -> Result<Remaining, AdoptError> {
+    /// fails, undoes what was done. `say` hears what takes long, before it begins.
+    pub fn carry_out(self, say: &dyn Fn(&str)) -> Result<Remaining, AdoptError> {
         self.record.begin(&self.systemd.root)?;
         match self.steps() {
             Ok(remaining) => Ok(remaining),
-            Err(cause) => match undo(&self.record, &self.systemd) {
+            Err(cause) => match undo(&self.record, &self.systemd, say) {
                 Ok(notes) if notes.is_empty() => Err(cause),
                 Ok(notes) => {
                     Err(AdoptError::Undone { cause: Box::new(cause), notes: notes.join("; ") })
@@ -365,8 +365,9 @@ pub struct Released {
 }
 
 /// Ends the adoption of this disk, or with this name: stops the units, writes all data home,
-/// removes the area and the units, and restores /etc/fstab.
-pub fn release(what: &Path, root: &Path) -> Result<Released, AdoptError> {
+/// removes the area and the units, and restores /etc/fstab. `say` hears what takes long, before it
+/// begins.
+pub fn release(what: &Path, root: &Path, say: &dyn Fn(&str)) -> Result<Released, AdoptError> {
     let systemd = Systemd::of(root)?;
     let _alone = Alone::at(root)?;
     if let Some((record, _)) = Record::begun(root, what) {
@@ -374,7 +375,7 @@ pub fn release(what: &Path, root: &Path) -> Result<Released, AdoptError> {
         return Ok(Released { disk: record.backing, notes: Vec::new() });
     }
     let record = Record::named(root, what)?;
-    let notes = undo(&record, &systemd)?;
+    let notes = undo(&record, &systemd, say)?;
     Ok(Released { disk: record.backing, notes })
 }
 

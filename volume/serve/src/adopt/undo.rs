@@ -19,12 +19,16 @@ use crate::ublk;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Undoes all of an adoption that was done. Nothing is removed before all data is at home. Returns
-/// notes for the user.
-pub(super) fn undo(record: &Record, systemd: &Systemd) -> Result<Vec<String>, AdoptError> {
+/// notes for the user. `say` hears what takes long, before it begins.
+pub(super) fn undo(
+    record: &Record,
+    systemd: &Systemd,
+    say: &dyn Fn(&str),
+) -> Result<Vec<String>, AdoptError> {
     let root = &systemd.root;
     let mut notes = Vec::new();
     if systemd.runs {
-        systemd.stop(record)?;
+        systemd.stop(record, say)?;
     }
     // systemd may start the mount again, because a program needs the directory: the server waits for
     // the disk, and finds no area later.
@@ -56,7 +60,7 @@ pub(super) fn undo(record: &Record, systemd: &Systemd) -> Result<Vec<String>, Ad
     notes.extend(end_area(record, root)?);
     if systemd.runs {
         systemd.reload()?;
-        Systemd::stop_tries(record);
+        Systemd::stop_tries(record, say);
     }
     record.end(root)?;
     Ok(notes)

@@ -365,12 +365,12 @@ impl Systemd {
     /// Stops the units that were written, the mount first. A mount in use ends it with an error. If an
     /// earlier release has removed a unit of the server, systemd may still have it, and start it again.
     /// A mount without its unit may be that of a line of /etc/fstab by now.
-    pub(super) fn stop(&self, record: &Record) -> Result<(), AdoptError> {
+    pub(super) fn stop(&self, record: &Record, say: &dyn Fn(&str)) -> Result<(), AdoptError> {
         for unit in stops(record) {
             if self.at(&Path::new(UNITS).join(&unit)).exists() {
                 Self::call(&["stop", &unit]).map_err(|e| name_users(e, &record.name))?;
             } else {
-                Self::try_stop(&unit);
+                Self::try_stop(&unit, say);
             }
         }
         Ok(())
@@ -378,16 +378,25 @@ impl Systemd {
 
     /// Stops servers that were started while their units were removed: without an area they would try
     /// to start without end.
-    pub(super) fn stop_tries(record: &Record) {
-        stops(record).iter().for_each(|unit| Self::try_stop(unit));
+    pub(super) fn stop_tries(record: &Record, say: &dyn Fn(&str)) {
+        stops(record).iter().for_each(|unit| Self::try_stop(unit, say));
     }
 
-    /// Stops a unit of the server, if there is one.
-    fn try_stop(unit: &str) {
-        if unit.ends_with(".service") {
-            // Usually there is none, which is an error too.
+    /// Stops a unit of the server whose file is gone, if systemd still has it. This may take minutes.
+    fn try_stop(unit: &str, say: &dyn Fn(&str)) {
+        if unit.ends_with(".service") && Self::may_be_at_work(unit) {
+            say(&format!("waits until systemd has stopped {unit}, whose file is gone"));
+            // What counts is that it has ended, and not how.
             let _ = Self::call(&["stop", unit]);
         }
+    }
+
+    fn may_be_at_work(unit: &str) -> bool {
+        let show = ["show", "-p", "ActiveState", "-p", "Job", unit];
+        let output = Command::new("systemctl").args(show).output();
+        output.map_or(true, |output| {
+            !output.status.success() || is_at_work(&String::from_utf8_lossy(&output.stdout))
+        })
     }
 
     fn call(args: &[&str]) -> Result<(), AdoptError> {
@@ -400,6 +409,16 @@ impl Systemd {
         let said = said.trim().replace('\n', "; ");
         Err(AdoptError::Systemd { command: format!("systemctl {}", args.join(" ")), said })
     }
+}
+
+/// Whether `systemctl show` says that a unit runs, or that systemd starts or stops it.
+fn is_at_work(shown: &str) -> bool {
+    shown.lines().filter_map(|line| line.split_once('=')).any(|(key, value)| match key {
+        "ActiveState" => !["inactive", "failed"].contains(&value),
+        // Such as one that waits for its disk.
+        "Job" => !["", "0"].contains(&value),
+        _ => false,
+    })
 }
 
 /// Adds the users of the served disk to an error of systemd, which does not name them.

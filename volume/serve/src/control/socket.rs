@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use rustix::process::Uid;
-use seekless_host::{HostError, cannot_at};
+use seekless_host::{HostError, cannot_at, private};
 
 use crate::listen::{QUEUE_MOST, connect_unix};
 use crate::{Address, NbdUri, ServeError};
@@ -67,12 +67,15 @@ pub(super) fn make_directory(socket: &Path) -> Result<(), ServeError> {
 /// Refuses a directory of control sockets that another user has made or may enter.
 fn ensure_own(dir: &Path) -> Result<(), ServeError> {
     let meta = dir.symlink_metadata().map_err(cannot_at(dir, "look at it"))?;
-    let own = meta.is_dir() && meta.uid() == rustix::process::getuid().as_raw();
-    if own && meta.mode() & 0o077 == 0 {
+    let own = meta.uid() == rustix::process::getuid().as_raw();
+    if meta.is_dir() && own && meta.mode() & 0o077 == 0 {
         return Ok(());
     }
-    let why =
-        "others can reach into it; `chmod 700` it, or remove it if it is not yours".to_owned();
+    let why = if own {
+        "others can reach into it; `chmod 700` it, or remove it".to_owned()
+    } else {
+        format!("belongs to {}; remove it", private::owner_in_words(meta.uid()))
+    };
     Err(HostError::Refused { path: dir.to_owned(), why }.into())
 }
 

@@ -16,6 +16,7 @@ impl Watcher {
         let pages = pages_of(&run.seen);
         // A recognized run was counted at its job.
         self.learned |= !run.turns.is_empty();
+        self.count_own(&run);
         if run.seen.len() < RUN_LEAST && !(self.by_inode && pages >= GROUPS_LEAST) {
             return;
         }
@@ -52,6 +53,19 @@ impl Watcher {
             _ => self.learn(&run, took, today),
         }
         self.evict();
+    }
+
+    /// A script begins with another program than that of its job, and is asked as another one: its
+    /// runs count for the pause of the job's own program too.
+    fn count_own(&mut self, run: &Run) {
+        for &(id, _, asked_own) in &run.turns {
+            let own = |j: &&mut Job| j.id == id && j.program == run.who.program;
+            let job = self.jobs.iter_mut().find(own);
+            if let Some(job) = job.filter(|j| !asked_own && j.program != 0) {
+                let pause = &mut job.rests[0].runs;
+                *pause = pause.saturating_sub(1);
+            }
+        }
     }
 
     fn used_again(job: &mut Job, run: &Run, today: u64) {

@@ -8,6 +8,7 @@ use super::orders::key;
 use super::*;
 use crate::{DEVICE, Piece, VAIN_MOST};
 
+mod along;
 mod budget;
 mod long;
 mod scripts;

@@ -51,6 +51,21 @@ fn the_templates_have_what_an_adoption_replaces() {
     }
 }
 
+#[test]
+fn nobody_waits_for_a_unit_that_systemd_does_not_have() {
+    for (shown, at_work) in [
+        ("ActiveState=inactive\n", false),
+        ("Job=0\nActiveState=failed\n", false),
+        ("Job=\nActiveState=inactive\n", false),
+        ("Job=7\nActiveState=inactive\n", true),
+        ("ActiveState=active\n", true),
+        ("ActiveState=activating\n", true),
+        ("ActiveState=deactivating\n", true),
+    ] {
+        assert_eq!(is_at_work(shown), at_work, "{shown}");
+    }
+}
+
 fn adopted(ublk: Option<u32>) -> Record {
     let mount = Mounted::at(Path::new("/srv/data"), None).unwrap();
     Record {

@@ -86,3 +86,25 @@ fn a_second_program_that_begins_a_lost_job_again_is_left_alone() {
         world.watcher.jobs.truncate(1);
     }
 }
+
+/// The first program is asked whether the job rests, and the job is of the second one. Help that
+/// makes a job slower pauses it for both.
+#[test]
+fn a_script_that_is_helped_again_is_not_reported_as_paused() {
+    let job = metadata(1000, 69);
+    let mut world = World::new();
+    let run = |world: &mut World| {
+        world.cool();
+        world.uses(DU, &job[..500]);
+        world.uses(SECOND_PROGRAM, &job[500..]);
+        world.end();
+        (world.fetched > 0, world.watcher.report()[0].rests)
+    };
+    assert_eq!(run(&mut world), (false, false), "learned");
+    let slow = Duration(99 * SECOND);
+    (0..4).for_each(|_| world.watcher.jobs[0].whole_run(true, 1, slow));
+    for n in 1..=8 {
+        assert_eq!(run(&mut world), (false, n < 8), "run {n}");
+    }
+    assert_eq!(run(&mut world), (true, false), "helped");
+}
