@@ -213,10 +213,10 @@ options! {
     /// Refuses writes.
     read_only: bool,
     /// The directory of the optimized area's file. Required for block devices.
-    area_dir: PathBuf,
+    area_dir: impl Into<Option<PathBuf>>,
     /// The file or device of an area from [`crate::area::make`], used instead of [`Self::area`]. An
     /// area inside the backing is found by itself.
-    area_path: PathBuf,
+    area_path: impl Into<Option<PathBuf>>,
     /// The server takes over the block device of a server that died. Otherwise a device that waits
     /// for its next server is an error.
     takes_over: bool,
@@ -229,13 +229,13 @@ options! {
     /// disk is emulated: the server must not wait for memory that only its own writes free.
     mounted: bool,
     /// Learns from the requests.
-    learning: Learning,
+    learning: impl Into<Option<Learning>>,
     /// Lets the learner distinguish processes by the kernel's block trace of this device, the
     /// clients' device for the volume or its partition. The device may come later. Without a trace,
     /// the volume's own requests count as one stream; see [`ServerHandle::streams`].
-    observe: PathBuf,
+    observe: impl Into<Option<PathBuf>>,
     /// Requires TLS from every client over TCP.
-    tls: TlsFiles,
+    tls: impl Into<Option<TlsFiles>>,
     /// Time from one check of a lasting area to the next.
     scrub_every: Duration,
     /// Time in which a client must choose an export.
