@@ -27,4 +27,4 @@ pub use escapes::{quoted, unescaped};
 pub use file::{FileDevice, OpenFile, device_error, is_in_memory};
 pub use opened::Opened;
 pub use users::Users;
-pub use whole::{part_of, remove_parts, write_whole, write_whole_through};
+pub use whole::{folder, part_of, remove_parts, write_whole, write_whole_through};

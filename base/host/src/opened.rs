@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, OFlags, SeekFrom};
 use rustix::io::Errno;
 
-use crate::{HostError, Users, notify, private};
+use crate::{HostError, Users, folder, notify, private};
 
 /// Longest wait for udev: when a writer closes a disk, udev locks the disk while it looks what is on
 /// it. A program of a service manager waits as long for any holder: the manager gives up what needs
@@ -82,9 +82,7 @@ impl Opened {
         if !bytes.is_multiple_of(512) {
             return Err(HostError::Size { path: path.to_owned(), bytes });
         }
-        let dir = (!kind.is_block_device())
-            .then(|| path.parent().filter(|p| !p.as_os_str().is_empty()))
-            .map(|p| p.unwrap_or(Path::new(".")).to_owned());
+        let dir = (!kind.is_block_device()).then(|| folder(path).to_owned());
         Ok(Self { fd: file.into(), bytes, dir })
     }
 }

@@ -93,7 +93,7 @@ fn mode_of_file(file: impl AsFd) -> Option<(u32, u32)> {
 /// The holder of the lock of a file, in words.
 pub(crate) fn holder(path: &Path, file: &File) -> String {
     let known = "another process serves it (its lock is taken); stop that process first, or open both read-only";
-    let Some(id) = file.metadata().ok().and_then(|meta| pid_of_lock(&meta)) else {
+    let Some(id) = pid_of_lock(file) else {
         return known.to_owned();
     };
     let name = std::fs::read_to_string(format!("/proc/{id}/comm")).unwrap_or_default();
@@ -111,13 +111,14 @@ pub(crate) fn holder(path: &Path, file: &File) -> String {
 
 /// False if a process is known to hold the lock of a file, and that process is not udev's.
 pub(crate) fn may_be_udevs(file: &File) -> bool {
-    let id = file.metadata().ok().and_then(|meta| pid_of_lock(&meta));
-    let name = id.and_then(|id| std::fs::read_to_string(format!("/proc/{id}/comm")).ok());
+    let name =
+        pid_of_lock(file).and_then(|id| std::fs::read_to_string(format!("/proc/{id}/comm")).ok());
     name.is_none_or(|name| name.contains("udev"))
 }
 
 /// The process that holds an flock(2) on a file, from /proc/locks.
-fn pid_of_lock(meta: &std::fs::Metadata) -> Option<u32> {
+fn pid_of_lock(file: &File) -> Option<u32> {
+    let meta = file.metadata().ok()?;
     let (major, minor) = crate::blocks::numbers_of(meta.dev());
     let place = format!("{major:02x}:{minor:02x}:{}", meta.ino());
     let locks = std::fs::read_to_string("/proc/locks").ok()?;

@@ -52,7 +52,7 @@ pub fn fsxattr(file: impl AsFd) -> Result<[u8; FSXATTR_BYTES], Errno> {
     // SAFETY: the request fills in a structure of 28 bytes without pointers; `fd` is open while
     // `file` is borrowed.
     let result = unsafe { libc::ioctl(fd, FSGETXATTR as _, found.as_mut_ptr()) };
-    if result == 0 { Ok(found) } else { Err(last_error()) }
+    done(result).map(|()| found)
 }
 
 /// Changes these flags.
@@ -60,8 +60,7 @@ pub fn set_fsxattr(file: impl AsFd, to: &[u8; FSXATTR_BYTES]) -> Result<(), Errn
     let fd = file.as_fd().as_raw_fd();
     // SAFETY: the request reads a structure of 28 bytes without pointers; `fd` is open while `file`
     // is borrowed.
-    let result = unsafe { libc::ioctl(fd, FSSETXATTR as _, to.as_ptr()) };
-    if result == 0 { Ok(()) } else { Err(last_error()) }
+    done(unsafe { libc::ioctl(fd, FSSETXATTR as _, to.as_ptr()) })
 }
 
 /// Writes pages of a file that the host has in memory to its device, and waits for them. A length of
@@ -88,12 +87,9 @@ fn sync_file_range(
     let (fd, at, len) = (file.as_raw_fd(), at.cast_signed(), len.cast_signed());
     // SAFETY: the call takes integers, and touches no memory of ours; `fd` is open while `file` is
     // borrowed.
-    if unsafe { libc::sync_file_range(fd, at, len, how) } == 0 {
-        return Ok(());
-    }
-    match Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO) {
-        Errno::SPIPE | Errno::NOSYS | Errno::INVAL => Ok(()),
-        e => Err(e),
+    match done(unsafe { libc::sync_file_range(fd, at, len, how) }) {
+        Err(Errno::SPIPE | Errno::NOSYS | Errno::INVAL) => Ok(()),
+        done => done,
     }
 }
 
@@ -157,7 +153,7 @@ pub fn peer(socket: impl AsFd) -> Result<(i32, u32), Errno> {
     // is open while `socket` is borrowed. All bytes are valid values.
     let result =
         unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_PEERCRED, to, &raw mut len) };
-    if result == 0 { Ok((found.pid, found.uid)) } else { Err(last_error()) }
+    done(result).map(|()| (found.pid, found.uid))
 }
 
 /// `MAX_HANDLE_SZ` of linux/fcntl.h.
@@ -187,9 +183,7 @@ pub fn file_handle(file: BorrowedFd<'_>) -> Result<(i32, Vec<u8>), Errno> {
             libc::AT_EMPTY_PATH,
         )
     };
-    if result != 0 {
-        return Err(last_error());
-    }
+    done(result)?;
     let data = handle.data.get(..handle.bytes as usize).ok_or(Errno::OVERFLOW)?;
     Ok((handle.kind, data.to_vec()))
 }
@@ -356,9 +350,7 @@ pub fn xfs_inode(mount: BorrowedFd<'_>, number: u64) -> Result<(u32, u32), Errno
     };
     // SAFETY: the kernel reads the request, and writes through its three pointers: a number each,
     // and at most one `struct xfs_bstat`, which is shorter than the space for it.
-    if unsafe { libc::ioctl(mount.as_raw_fd(), CALL as _, &raw const request) } != 0 {
-        return Err(last_error());
-    }
+    done(unsafe { libc::ioctl(mount.as_raw_fd(), CALL as _, &raw const request) })?;
     let mode = u16::from_ne_bytes([inode[8], inode[9]]);
     let generation = inode[108..].first_chunk().copied().unwrap_or([0; 4]);
     Ok((u32::from_ne_bytes(generation), mode.into()))
@@ -370,9 +362,7 @@ pub fn xfs_uuid(mount: BorrowedFd<'_>) -> Result<(u64, u64), Errno> {
     const CALL: rustix::ioctl::Opcode = opcode::read::<[u64; 14]>(b'X', 100);
     let mut found = [0u64; 14];
     // SAFETY: the request fills in a structure of 112 bytes without pointers.
-    if unsafe { libc::ioctl(mount.as_raw_fd(), CALL as _, found.as_mut_ptr()) } != 0 {
-        return Err(last_error());
-    }
+    done(unsafe { libc::ioctl(mount.as_raw_fd(), CALL as _, found.as_mut_ptr()) })?;
     Ok((u64::from_le(found[8]), u64::from_le(found[9])))
 }
 
@@ -419,8 +409,7 @@ impl TreeSearch {
         const CALL: rustix::ioctl::Opcode = opcode::read_write::<[u8; 112]>(0x94, 17);
         // SAFETY: the kernel reads and writes the structure of 112 bytes and at most `bytes` bytes
         // behind it, which is the space that `found` has.
-        let result = unsafe { libc::ioctl(mount.as_raw_fd(), CALL as _, std::ptr::from_mut(self)) };
-        if result == 0 { Ok(()) } else { Err(last_error()) }
+        done(unsafe { libc::ioctl(mount.as_raw_fd(), CALL as _, std::ptr::from_mut(self)) })
     }
 }
 
@@ -451,6 +440,11 @@ pub fn btrfs_read_leaf(mount: BorrowedFd<'_>, key: (u64, u8, u64)) -> Result<(),
         Err(Errno::OVERFLOW) => Ok(()),
         done => done,
     }
+}
+
+/// The outcome of a call that returns 0.
+fn done(result: libc::c_int) -> Result<(), Errno> {
+    if result == 0 { Ok(()) } else { Err(last_error()) }
 }
 
 fn last_error() -> Errno {

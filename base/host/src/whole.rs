@@ -66,7 +66,8 @@ fn put(mut part: NamedTempFile, path: &Path, bytes: &[u8], mode: u32) -> io::Res
     File::open(folder(path))?.sync_all()
 }
 
-fn folder(path: &Path) -> &Path {
+/// The folder of a file.
+pub fn folder(path: &Path) -> &Path {
     path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 

@@ -147,9 +147,10 @@ impl Mapped {
         Some(self.px.0 + t.clamp(0.0, 1.0) * (self.px.1 - self.px.0))
     }
 
-    /// The widest label, in characters.
-    pub(crate) fn label_chars(&self) -> usize {
-        self.ticks.iter().map(|(_, label)| label.chars().count()).max().unwrap_or(1)
+    /// Space for the labels at the left of a vertical axis.
+    pub(crate) fn label_room(&self) -> f64 {
+        let widest = self.ticks.iter().map(|(_, label)| label.chars().count()).max();
+        widest.unwrap_or(1) as f64 * 6.8 + 10.0
     }
 }
 

@@ -51,6 +51,10 @@ impl Axis {
         self
     }
 
+    fn linear(&self) -> Self {
+        Self { scale: Scale::Linear, ..self.clone() }
+    }
+
     pub(crate) fn heading(&self, unit: &str) -> String {
         match (unit, self.scale) {
             ("", Scale::Linear) => self.label.clone(),
@@ -251,7 +255,7 @@ impl Figure {
         }
     }
 
-    /// Draws the plot. `zooms` tells whether the reader can zoom in.
+    /// Draws the plot, or that there is no data for it. `zooms` tells whether the reader can zoom in.
     fn draw(&self, width: f64, id: &str, zooms: bool) -> (String, f64) {
         let mut canvas = Canvas { zooms, ..Canvas::new(width, id) };
         let height = match &self.plot {
@@ -263,6 +267,7 @@ impl Figure {
             Plot::Histogram(p) => p.draw(&mut canvas),
             Plot::HeatMap(p) => p.draw(&mut canvas),
         };
+        let height = height.unwrap_or_else(|| canvas.no_data());
         (canvas.out, height)
     }
 

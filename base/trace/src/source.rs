@@ -18,6 +18,7 @@ use crate::native::StoreReader;
 use crate::reader::Parse;
 use crate::reader_context::ReaderContext;
 use crate::reorder::Reorder;
+use crate::whole_file::folder;
 use crate::{Format, OpenOptions, Reader, TraceError, TracePosition, Traced, detect, formats};
 
 /// A compressed store may have this many bytes, whatever its own size.
@@ -213,8 +214,7 @@ impl Source {
     fn beside(&self) -> Option<Vec<PathBuf>> {
         let name = self.name.file_name()?.as_bytes();
         let name = name.strip_suffix(b".blktrace").unwrap_or(name);
-        let parent = self.name.parent().filter(|p| !p.as_os_str().is_empty());
-        per_cpu(parent.unwrap_or(Path::new(".")), name).ok()
+        per_cpu(folder(&self.name), name).ok()
     }
 
     fn not_found(&self, source: io::Error) -> TraceError {

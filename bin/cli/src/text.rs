@@ -5,6 +5,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
+use seekless_trace::whole_file::folder;
 
 /// Most text of one file after decompression: a small file may grow without limit.
 const TEXT_MAX: u64 = 1 << 30;
@@ -37,10 +38,7 @@ pub fn read(path: &Path) -> anyhow::Result<String> {
 /// any case of letters. Otherwise the file with the name of the text and the wanted ending, because
 /// descriptions are often renamed.
 pub fn beside(file: &Path, wanted: &str) -> anyhow::Result<PathBuf> {
-    let folder = match file.parent() {
-        Some(p) if !p.as_os_str().is_empty() => p,
-        _ => Path::new("."),
-    };
+    let folder = folder(file);
     let wanted = wanted.replace('\\', "/");
     let last = wanted.rsplit('/').next().unwrap_or(&wanted);
     for candidate in [folder.join(&wanted), folder.join(last)] {

@@ -414,7 +414,7 @@ fn tell_running(args: &Args, line: &ProgressBar, text: &str) {
 /// Names the users of the volume, and disconnects them.
 fn force(server: &ServerHandle, end: Option<HostEnd>, reply: &StopReply) {
     let users = server.injector().users(end.as_ref().map(HostEnd::path).as_deref());
-    let _ = reply.send(Ok(if users.is_empty() { String::new() } else { users.to_string() }));
+    let _ = reply.send(Ok(users.to_string()));
     end.into_iter().for_each(HostEnd::cut_off);
 }
 
@@ -431,6 +431,9 @@ fn builder(args: &Args) -> anyhow::Result<(Builder, bool)> {
         .mounted(args.is_local())
         .takes_over(args.ublk.is_some())
         .scrub_every(args.scrub)
+        .area_path(args.area.clone())
+        .area_dir(args.area_dir.clone())
+        .observe(args.observe.clone())
         .memory(args.memory, args.cache)
         .engine(move |config| {
             config.read_ahead = read_ahead;
@@ -441,12 +444,6 @@ fn builder(args: &Args) -> anyhow::Result<(Builder, bool)> {
             config.toll = toll;
         });
     builder = args.access.apply(builder);
-    if let Some(path) = &args.area {
-        builder = builder.area_path(path.clone());
-    }
-    if let Some(dir) = &args.area_dir {
-        builder = builder.area_dir(dir.clone());
-    }
     let mut knows = false;
     let disk = disk(args)?;
     if args.learns() {
@@ -458,9 +455,6 @@ fn builder(args: &Args) -> anyhow::Result<(Builder, bool)> {
             Some(bytes) => builder.area(bytes.sectors_ceil().bytes()),
             None => builder.usual_area(most),
         };
-    }
-    if let Some(device) = &args.observe {
-        builder = builder.observe(device.clone());
     }
     if args.watching.http.is_some() || args.may_adapt() {
         let (about, shadow) = watching::about(args, disk.clone());

@@ -128,9 +128,8 @@ fn sweep(args: &Args, source: &Source, options: &Options) -> anyhow::Result<()> 
 }
 
 fn print(outcome: &Outcome) -> anyhow::Result<()> {
-    let table = simulate_report::table(outcome, true);
-    output::tables([&table])?;
-    output::tables(simulate_report::more_tables(outcome))?;
+    let first = [simulate_report::table(outcome, true)].into_iter();
+    output::tables(first.chain(simulate_report::more_tables(outcome)))?;
     output::print(&simulate_report::finding(outcome))
 }
 

@@ -13,25 +13,13 @@ const CYLINDERS: u32 = 1000;
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Fit {
     /// Weights, and standard deviations as a share of the accessed space.
-    bells: Vec<Bell>,
+    #[serde(rename = "bells")]
+    mixture: Mixture,
     /// Largest distance between the trace's curve and the mixture's, as a share of the accesses.
     off_most: f64,
     /// How much shorter seeks are on the paper's imaginary disk in order of temperature, hottest in
     /// the middle, than in random order. The accessed data fill the disk. Modelled.
     seek_shorter: f64,
-}
-
-#[derive(Clone, Copy, Debug, Serialize)]
-struct Bell {
-    weight: f64,
-    sigma: f64,
-}
-
-impl Fit {
-    fn mixture(&self) -> Mixture {
-        let bell = |b: &Bell| seekless_disk::clustering::Bell { weight: b.weight, sigma: b.sigma };
-        Mixture(self.bells.iter().map(bell).collect())
-    }
 }
 
 /// The closest mixture; `None` if the trace accesses too little.
@@ -42,16 +30,13 @@ pub(crate) fn fit(s: &Summary) -> Option<Fit> {
     let arm = Arm::paper(CYLINDERS, 15, 36, 3600.0);
     let seek = |access: &Access| arm.light(access, 4).seek_ms;
     let laid = seek(&Access::mixture(CYLINDERS, &mixture));
-    Some(Fit {
-        bells: mixture.0.iter().map(|b| Bell { weight: b.weight, sigma: b.sigma }).collect(),
-        off_most,
-        seek_shorter: 1.0 - laid / seek(&Access::random(CYLINDERS)),
-    })
+    let seek_shorter = 1.0 - laid / seek(&Access::random(CYLINDERS));
+    Some(Fit { mixture, off_most, seek_shorter })
 }
 
 pub(crate) fn table(fit: &Fit) -> Table {
     let title = "Temperature as a mixture of normal distributions, hottest in the middle";
-    let table = Table::of(title, fit.bells.iter().enumerate())
+    let table = Table::of(title, fit.mixture.0.iter().enumerate())
         .text("normal distribution", |(i, _)| (i + 1).to_string())
         .number("share of the accesses", Unit::Share, |(_, b)| b.weight)
         .number("standard deviation, of the space", Unit::Share, |(_, b)| b.sigma);
@@ -64,7 +49,6 @@ pub(crate) fn table(fit: &Fit) -> Table {
 
 /// The mixture's curve, beside the trace's.
 pub(crate) fn line(fit: &Fit) -> Points {
-    let mixture = fit.mixture();
     let at = (0..=200).map(|i| (f64::from(i) / 200.0).powi(3));
-    Points::new("mixture of normals", at.map(|d| (d, mixture.hottest(d))).collect::<Vec<_>>())
+    Points::new("mixture of normals", at.map(|d| (d, fit.mixture.hottest(d))).collect::<Vec<_>>())
 }

@@ -179,11 +179,9 @@ fn days(s: &Summary, top: usize) -> Option<Table> {
         0.0 => "Exact.".to_owned(),
         off => format!("Shares ± {}.", Unit::Share.format(off, 2)),
     };
-    let rest = days.active.saturating_sub(top as u64);
-    let rest = if rest > 0 {
-        format!("{} more days; --top shows them. ", Unit::count(rest))
-    } else {
-        String::new()
+    let rest = match days.active.saturating_sub(top as u64) {
+        0 => String::new(),
+        more => format!("{} more days; --top shows them. ", Unit::count(more)),
     };
     Some(table.note(format!("{rest}{known}")))
 }

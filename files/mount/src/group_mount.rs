@@ -138,8 +138,7 @@ fn format_opened(store: &Path, cluster: Bytes, force: bool) -> Result<[u8; 16], 
 fn make_file(path: &Path, size: Bytes) -> Result<bool, HostError> {
     match File::options().write(true).create_new(true).mode(0o600).open(path) {
         Ok(file) => {
-            let dir = path.parent().filter(|p| !p.as_os_str().is_empty());
-            let named = || File::open(dir.unwrap_or(Path::new(".")))?.sync_all();
+            let named = || File::open(seekless_host::folder(path))?.sync_all();
             let made = reserve(&file, size).map_err(cannot_at(path, "give it its size"));
             let saved = made.and_then(|()| named().map_err(cannot_at(path, "save its name")));
             saved.inspect_err(|_| drop(std::fs::remove_file(path)))?;

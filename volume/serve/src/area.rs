@@ -143,17 +143,11 @@ pub fn make(backing: &Path, options: &MakeOptions) -> Result<Made, ServeError> {
         .map_err(cannot("get random bytes"))?;
     match &options.at {
         AreaPlacement::Beside(path) => beside(backing, path, uuid, options),
-        AreaPlacement::Start | AreaPlacement::Middle | AreaPlacement::End
-            if NbdUri::in_path(backing).is_some() =>
-        {
-            Err(refused(
-                backing,
-                "is on another server: its area must be on this machine; give --at FILE-or-DEVICE",
-            ))
-        }
-        AreaPlacement::Start | AreaPlacement::Middle | AreaPlacement::End => {
-            inside(backing, uuid, options)
-        }
+        _ if NbdUri::in_path(backing).is_some() => Err(refused(
+            backing,
+            "is on another server: its area must be on this machine; give --at FILE-or-DEVICE",
+        )),
+        _ => inside(backing, uuid, options),
     }
 }
 
@@ -161,8 +155,8 @@ fn refused(path: &Path, why: impl Into<String>) -> ServeError {
     HostError::Refused { path: path.to_owned(), why: why.into() }.into()
 }
 
-fn failed(path: &Path) -> impl FnOnce(AttachError) -> ServeError {
-    move |source| ServeError::Area { path: path.to_owned(), source: Box::new(source) }
+fn failed<E: Into<AttachError>>(path: &Path) -> impl FnOnce(E) -> ServeError {
+    move |e| ServeError::Area { path: path.to_owned(), source: Box::new(e.into()) }
 }
 
 /// Refuses a regular file under a loop device, which cannot be claimed as a device can.
@@ -217,7 +211,7 @@ fn whole(opened: &Opened) -> Result<Disk, ServeError> {
 fn first_page(disk: &mut Disk, path: &Path) -> Result<Page, ServeError> {
     let mut first: Page = [0; PAGE_BYTES as usize];
     if disk.capacity().0 >= PAGE_SECTORS {
-        disk.read(page_extent(0, 1), &mut first).map_err(|e| failed(path)(e.into()))?;
+        disk.read(page_extent(0, 1), &mut first).map_err(failed(path))?;
     }
     Ok(first)
 }
@@ -239,7 +233,7 @@ fn blank(
     options: &MakeOptions,
     hint: &str,
 ) -> Result<(), ServeError> {
-    let found = signature::found(disk).map_err(|e| failed(path)(e.into()))?;
+    let found = signature::found(disk).map_err(failed(path))?;
     match found {
         Some(what) if !options.force => Err(refused(
             path,
@@ -253,7 +247,7 @@ fn blank(
 
 /// The content of an opened device, in words; `None` if it is blank.
 pub(crate) fn holds(opened: &Opened, path: &Path) -> Result<Option<String>, ServeError> {
-    signature::found(&mut whole(opened)?).map_err(|e| failed(path)(e.into()))
+    signature::found(&mut whole(opened)?).map_err(failed(path))
 }
 
 /// Whether an opened device is blank. One that cannot be read is not: with an error in its place, a
@@ -269,7 +263,7 @@ pub(crate) fn member(opened: &Opened, path: &Path) -> Result<Option<String>, Ser
     });
     for (what, place) in [("is", (0, opened.bytes))].into_iter().chain(parts) {
         let mut disk = part(&opened.fd, &[place])?;
-        let found = signature::member(&mut disk).map_err(|e| failed(path)(e.into()))?;
+        let found = signature::member(&mut disk).map_err(failed(path))?;
         if let Some(name) = found {
             return Ok(Some(format!("{what} {name}")));
         }
@@ -332,7 +326,7 @@ pub(crate) fn make_blank(opened: &Opened, path: &Path) -> Result<(), ServeError>
         }
         Ok(())
     };
-    work().map_err(|e| failed(path)(e.into()))
+    work().map_err(failed(path))
 }
 
 fn erase_ends(disk: &mut Disk) -> Result<(), DeviceError> {
@@ -376,7 +370,8 @@ fn inside(backing: &Path, uuid: [u8; 16], options: &MakeOptions) -> Result<Made,
     let mut format = format_options(options, uuid, backing);
     (format.capacity, format.inside, format.replicas) = (volume, Some(Lba(at)), replicas);
     let mut area = part(&opened.fd, &[(at * SECTOR_BYTES, len * SECTOR_BYTES)])?;
-    let geometry = divided(&area, &format).map_err(failed(backing))?;
+    // Before anything is overwritten.
+    let geometry = format.geometry(area.capacity()).map_err(failed(backing))?;
 
     let mut work = || -> Result<(), AttachError> {
         // First, the signatures of earlier contents, at both ends, where programs look for them.
@@ -394,11 +389,6 @@ fn inside(backing: &Path, uuid: [u8; 16], options: &MakeOptions) -> Result<Made,
     };
     work().map_err(failed(backing))?;
     Ok(Made::new(&format, Sectors(len), geometry))
-}
-
-/// Checks that the area can be divided, before anything is overwritten.
-fn divided(area: &Disk, format: &FormatOptions) -> Result<Geometry, AttachError> {
-    Ok(format.geometry(area.capacity())?)
 }
 
 fn beside(
@@ -429,16 +419,15 @@ fn beside(
     let mut format = format_options(options, uuid, backing);
     (format.capacity, format.replicas) = (volume, replicas);
     if options.grid.is_none() {
-        format.grid = Sectors(
-            partition_grid::partition_grid(&mut disk).map_err(|e| failed(backing)(e.into()))?,
-        );
+        format.grid = Sectors(partition_grid::partition_grid(&mut disk).map_err(failed(backing))?);
     }
     let mut area = part(&opened.fd, &[(0, len * SECTOR_BYTES)])?;
-    let geometry = divided(&area, &format).map_err(failed(path))?;
+    // Before anything is overwritten.
+    let geometry = format.geometry(area.capacity()).map_err(failed(path))?;
     if let Ok(former) = read_superblock(&mut all, Lba(0)) {
         // If the new first superblock were lost, the last ones of the former area must not count.
         for page in former.superblock.places() {
-            all.write_zeroes(page_extent(page, 1)).map_err(|e| failed(path)(e.into()))?;
+            all.write_zeroes(page_extent(page, 1)).map_err(failed(path))?;
         }
     }
     make_region(&opened.fd, len, AreaId(uuid), volume).map_err(failed(path))?;

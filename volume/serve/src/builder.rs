@@ -4,10 +4,9 @@ mod open;
 mod settings;
 
 use std::fs::File;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use rustix::event::EventfdFlags;
@@ -27,7 +26,7 @@ use crate::learner::{self, AreaHolds, Learning};
 use crate::listen::{Access, Address, Listener};
 use crate::memory_shares::Shares;
 use crate::observe::{KernelTrace, Observer};
-use crate::server::{Control, Server};
+use crate::server::Server;
 use crate::shadow::Shadow;
 use crate::tap::{self, Tap, TapEnd};
 use crate::tls::{Tls, TlsFiles};
@@ -117,11 +116,11 @@ pub struct Builder {
     area_dir: Option<PathBuf>,
     area_path: Option<PathBuf>,
     moved: bool,
-    drain: bool,
+    to_drain: bool,
     free_from_ext: bool,
     mounted: bool,
     tune: Box<dyn FnOnce(&mut Config) + Send>,
-    emulation: Option<Emulation>,
+    emulate: Option<Emulation>,
     learning: Option<Learning>,
     observe: Option<PathBuf>,
     addresses: Vec<Address>,
@@ -205,13 +204,19 @@ macro_rules! options {
 }
 
 options! {
+    /// The export's name.
+    name: &str,
+    /// Emulates a mechanical disk under the volume.
+    emulate: Emulation,
+    /// The volume is opened for a drain: its area may have no space for a guard.
+    to_drain: bool,
     /// Refuses writes.
     read_only: bool,
     /// The directory of the optimized area's file. Required for block devices.
-    area_dir: PathBuf,
+    area_dir: impl Into<Option<PathBuf>>,
     /// The file or device of an area from [`crate::area::make`], used instead of [`Self::area`]. An
     /// area inside the backing is found by itself.
-    area_path: PathBuf,
+    area_path: impl Into<Option<PathBuf>>,
     /// The server takes over the block device of a server that died. Otherwise a device that waits
     /// for its next server is an error.
     takes_over: bool,
@@ -224,13 +229,13 @@ options! {
     /// disk is emulated: the server must not wait for memory that only its own writes free.
     mounted: bool,
     /// Learns from the requests.
-    learning: Learning,
+    learning: impl Into<Option<Learning>>,
     /// Lets the learner distinguish processes by the kernel's block trace of this device, the
     /// clients' device for the volume or its partition. The device may come later. Without a trace,
     /// the volume's own requests count as one stream; see [`ServerHandle::streams`].
-    observe: PathBuf,
+    observe: impl Into<Option<PathBuf>>,
     /// Requires TLS from every client over TCP.
-    tls: TlsFiles,
+    tls: impl Into<Option<TlsFiles>>,
     /// Time from one check of a lasting area to the next.
     scrub_every: Duration,
     /// Time in which a client must choose an export.
@@ -249,11 +254,11 @@ impl Builder {
             area_dir: None,
             area_path: None,
             moved: false,
-            drain: false,
+            to_drain: false,
             free_from_ext: false,
             mounted: false,
             tune: Box::new(|_| {}),
-            emulation: None,
+            emulate: None,
             learning: None,
             observe: None,
             addresses: Vec::new(),
@@ -265,12 +270,6 @@ impl Builder {
             scrub_every: SCRUB_EVERY,
             memory: MemoryBound::None,
         }
-    }
-
-    /// The export's name.
-    pub fn name(mut self, name: &str) -> Self {
-        name.clone_into(&mut self.name);
-        self
     }
 
     /// Size of the optimized area, an anonymous file beside the backing. Whole sectors.
@@ -286,12 +285,6 @@ impl Builder {
         self
     }
 
-    /// The volume is opened for a drain: its area may have no space for a guard.
-    pub const fn to_drain(mut self, yes: bool) -> Self {
-        self.drain = yes;
-        self
-    }
-
     /// Sets the engine's RAM cache, read-ahead and budgets; capacity and area are already set.
     pub fn engine(mut self, tune: impl FnOnce(&mut Config) + Send + 'static) -> Self {
         self.tune = Box::new(tune);
@@ -302,12 +295,6 @@ impl Builder {
     /// get `pages`, or what remains.
     pub const fn memory(mut self, most: Option<Bytes>, pages: Option<Bytes>) -> Self {
         self.memory = MemoryBound::Most(most, pages);
-        self
-    }
-
-    /// Emulates a mechanical disk under the volume.
-    pub fn emulate(mut self, emulation: Emulation) -> Self {
-        self.emulation = Some(emulation);
         self
     }
 
@@ -355,7 +342,8 @@ impl Builder {
         let bell = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let bell = Arc::new(bell.map_err(cannot("make an event descriptor"))?);
         let (control, commands) = channel();
-        let started = self.start_learner(policy, (&engine, &shares), trace, &control, &bell)?;
+        let injector = Injector { control, bell: Arc::clone(&bell), guardable };
+        let started = self.start_learner(policy, (&engine, &shares), trace, &injector)?;
         let (observer, started) = started.map(|s| (s.producer, (s.link, s.thread))).unzip();
         let (link, learner) = started.unzip();
         let waits = Arc::new(Waits::new(WORKERS));
@@ -364,7 +352,7 @@ impl Builder {
             engine,
             lasting: attached.is_some(),
             scrub_every: self.scrub_every,
-            drain: self.drain,
+            drain: self.to_drain,
             files: Arc::new(files),
             waits,
             bell: Arc::clone(&bell),
@@ -376,12 +364,11 @@ impl Builder {
         })?;
         let export = self.export(size, rotational);
         let front = (listeners, self.greeting_most, shares.client);
-        let server =
-            Server::new(volume, export, front, commands, Arc::clone(&bell), link, area_path)?;
+        let server = Server::new(volume, export, front, commands, bell, link, area_path)?;
         let thread = std::thread::Builder::new().name("seekless-volume".into());
         let thread = thread.spawn(move || server.run());
         let mut handle = ServerHandle {
-            volume: Injector { control, bell, guardable },
+            volume: injector,
             size,
             area,
             stage: config.stage_bytes,
@@ -439,7 +426,7 @@ impl Builder {
 
     /// The emulated disk, and the speed of its clock.
     fn emulated(&mut self, config: &Config) -> Result<(Option<Emulated>, f64), ServeError> {
-        let Some(emulation) = self.emulation.take() else { return Ok((None, 1.0)) };
+        let Some(emulation) = self.emulate.take() else { return Ok((None, 1.0)) };
         let speed = emulation.speed;
         if speed.is_nan() || speed <= 0.0 {
             return Err(ServeError::Speed(speed));
@@ -470,15 +457,14 @@ impl Builder {
         policy: Policy,
         (engine, shares): (&Engine, &Shares),
         trace: Option<KernelTrace>,
-        control: &Sender<Control>,
-        bell: &Arc<OwnedFd>,
+        volume: &Injector,
     ) -> Result<Option<learner::Started>, ServeError> {
         let Some(learning) = self.learning.take() else { return Ok(None) };
         let config = engine.config();
         let observer = self.observe.as_ref().zip(trace);
         let observer = observer.map(|(on, t)| Observer::new(on, Box::new(t), Instant::now()));
         let pupil = learning.begin(policy, config, engine.plan(), shares.edges);
-        let start = |pupil| learner::start(pupil, observer, control.clone(), Arc::clone(bell));
+        let start = |pupil| learner::start(pupil, observer, volume.clone());
         pupil.map(start).transpose()
     }
 

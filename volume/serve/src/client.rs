@@ -80,13 +80,6 @@ pub struct Ended {
     pub runs: Vec<(u32, u32)>,
 }
 
-/// A request in flight, and its data so far.
-struct Pending {
-    cookie: u64,
-    data: Vec<u8>,
-    runs: Vec<(u32, u32)>,
-}
-
 /// A connection to an export.
 pub struct Client {
     stream: Box<dyn Stream>,
@@ -95,7 +88,8 @@ pub struct Client {
     received: Vec<u8>,
     start: usize,
     end: usize,
-    pending: Vec<Pending>,
+    /// Requests in flight, with their data so far.
+    pending: Vec<Ended>,
     ended: VecDeque<Ended>,
     /// A server that is silent for so long counts as dead; and the end of all answers.
     limit: Option<(Duration, End)>,
@@ -212,7 +206,7 @@ impl Client {
         let cookie = self.session.request(command, offset, len, flags, &mut self.out);
         let cookie = cookie.ok_or(ClientError::Closed)?;
         let room = if command == Command::Read { len as usize } else { 0 };
-        self.pending.push(Pending { cookie, data: vec![0; room], runs: Vec::new() });
+        self.pending.push(Ended { cookie, result: Ok(()), data: vec![0; room], runs: Vec::new() });
         self.set_end(room + payload.len());
         let is_long = payload.len() > COPIED_BYTES;
         self.out.extend_from_slice(if is_long { &[] } else { payload });
@@ -250,16 +244,13 @@ impl Client {
         payload: &[u8],
     ) -> Result<Ended, ClientError> {
         let cookie = self.submit(command, flags, offset, len, payload)?;
-        let mut others = VecDeque::new();
         let ended = loop {
-            let ended = self.next_end()?;
-            if ended.cookie == cookie {
+            let at = self.ended.iter().position(|ended| ended.cookie == cookie);
+            if let Some(ended) = at.and_then(|at| self.ended.remove(at)) {
                 break ended;
             }
-            others.push_back(ended);
+            self.step()?;
         };
-        others.append(&mut self.ended);
-        self.ended = others;
         ended.result?;
         Ok(ended)
     }
@@ -350,8 +341,7 @@ impl Client {
                 }
                 ClientEvent::Done { cookie, result } => {
                     if let Some(i) = self.pending.iter().position(|p| p.cookie == cookie) {
-                        let Pending { data, runs, .. } = self.pending.swap_remove(i);
-                        self.ended.push_back(Ended { cookie, result, data, runs });
+                        self.ended.push_back(Ended { result, ..self.pending.swap_remove(i) });
                     }
                 }
                 _ => {}

@@ -459,9 +459,8 @@ impl Conn {
     }
 
     fn reply(&mut self, r: &Request, f: Finished<Owner>, volume: &mut Volume<Owner>) {
-        match (f.result, r.command) {
-            (Err(errno), _) => self.fail(r, errno),
-            (Ok(()), Command::Read) => {
+        match r.command {
+            Command::Read if f.result.is_ok() => {
                 let len = r.len as usize;
                 let Some(buf) = f.buf else { return self.fail(r, Errno::Io) };
                 let header = self.session.read_header(r);
@@ -474,14 +473,11 @@ impl Conn {
                 volume.memories.buffers.give(buf);
                 return;
             }
-            (Ok(()), Command::BlockStatus) => {
+            Command::BlockStatus if f.result.is_ok() => {
                 self.session.block_status(r, &f.runs, &mut self.replies);
                 self.say();
             }
-            (Ok(()), _) => {
-                self.session.done(r.cookie, &mut self.replies);
-                self.say();
-            }
+            _ => self.begun(r, Some(f.result)),
         }
         if let Some(buf) = f.buf {
             volume.memories.buffers.give(buf);

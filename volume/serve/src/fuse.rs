@@ -25,6 +25,7 @@ use seekless_host::mounts::mounts;
 use seekless_host::{cannot, cannot_at, fuse_mount, pressure};
 use seekless_nbd::Errno;
 
+use crate::backend::host_number;
 use crate::error::ServeError;
 use crate::handle::ServerHandle;
 use bytes::ByteDisk;
@@ -412,15 +413,7 @@ fn ends(reply: ReplyEmpty) -> bytes::Done<()> {
 }
 
 fn error_of(e: Errno) -> Error {
-    match e {
-        Errno::Perm => Error::EPERM,
-        Errno::NoMem => Error::ENOMEM,
-        Errno::Inval => Error::EINVAL,
-        Errno::NoSpc => Error::ENOSPC,
-        Errno::Overflow => Error::EOVERFLOW,
-        Errno::NotSup => Error::EOPNOTSUPP,
-        Errno::Io | Errno::Shutdown | Errno::Other(_) => Error::EIO,
-    }
+    Error::from_i32(host_number(e))
 }
 
 #[cfg(test)]

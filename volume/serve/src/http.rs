@@ -68,7 +68,7 @@ impl HttpServer {
     }
 
     fn show(address: &Address, token: Option<&str>, content: Content) -> Result<Self, ServeError> {
-        let address = match address {
+        let (address, name) = match address {
             Address::Tcp(name) => {
                 let fail = |source| ServeError::Listen { address: format!("tcp:{name}"), source };
                 // Resolved once: the checked address is the one in use.
@@ -82,7 +82,6 @@ impl HttpServer {
             }
             Address::Unix(path) => (Address::Unix(path.clone()), None),
         };
-        let (address, name) = address;
         let guard = Guard::new(name, token)?;
         // The guard decides what other machines may see.
         let access = Access { insecure: true, ..Access::default() };

@@ -5,22 +5,21 @@ mod replica_room;
 #[cfg(test)]
 mod tests;
 
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rtrb::{Consumer, Producer, RingBuffer};
 use seekless_block::{Request, Sectors, SimTime};
-use seekless_engine::{Config, RoomFrom};
+use seekless_engine::Config;
 use seekless_host::cannot;
 use seekless_learn::{Act, Learner, Plan, Policy, PolicyName, VolumeState};
 use seekless_sim::shape_of;
 
-use crate::backend::workers::ring;
 use crate::error::ServeError;
+use crate::handle::Injector;
 use crate::memory_file::MemoryFile;
 use crate::observe::{Observer, SharedStreams};
 use crate::server::Control;
@@ -223,13 +222,12 @@ pub(crate) struct Started {
     pub(crate) thread: LearnerThread,
 }
 
-/// Starts a learner that answers through `control` and `bell`. An observer chooses the source of
-/// the requests. Requests past the volume's end are ignored.
+/// Starts a learner that answers to `volume`. An observer chooses the source of the requests.
+/// Requests past the volume's end are ignored.
 pub(crate) fn start(
     pupil: VolumeLearner,
     observer: Option<Observer>,
-    control: Sender<Control>,
-    bell: Arc<OwnedFd>,
+    volume: Injector,
 ) -> Result<Started, ServeError> {
     let (producer, consumer) = RingBuffer::new(RING);
     let (messages, inbox) = channel();
@@ -237,7 +235,7 @@ pub(crate) fn start(
     let link = LearnerLink { messages: messages.clone(), called: Arc::clone(&called) };
     let learned = Arc::clone(&pupil.learned);
     let streams = observer.as_ref().map(Observer::streams).unwrap_or_default();
-    let work = LearnerWork { pupil, observer, consumer, control, bell, called };
+    let work = LearnerWork { pupil, observer, consumer, volume, called };
     let thread = std::thread::Builder::new()
         .name("seekless-learn".into())
         .spawn(move || work.run(&inbox))
@@ -319,8 +317,7 @@ struct LearnerWork {
     pupil: VolumeLearner,
     observer: Option<Observer>,
     consumer: Consumer<Request>,
-    control: Sender<Control>,
-    bell: Arc<OwnedFd>,
+    volume: Injector,
     called: Arc<AtomicBool>,
 }
 
@@ -366,39 +363,25 @@ impl LearnerWork {
         }
     }
 
-    /// Passes the learner's acts to the volume. Returns the sectors that the last act copies.
+    /// Passes the learner's acts to the volume; after the volume's end, they have no effect. Returns
+    /// the sectors that the last act copies.
     fn act(&mut self, asked: bool) -> Sectors {
         let now = self.pupil.now();
-        let (control, bell) = (self.control.clone(), Arc::clone(&self.bell));
-        let room = || {
-            let part = |from: RoomFrom| {
-                let (reply, answer) = sync_channel(1);
-                tell(&control, &bell, Control::Room(from, reply));
-                answer.recv()
-            };
-            Room::of_parts(part).ok().flatten()
-        };
+        let room = || self.volume.room().ok().flatten();
         let mut sectors = Sectors(0);
         for act in self.pupil.acts(now, asked, &LazySpace::new(&room)) {
             match act {
                 Act::Install(plan) => {
                     sectors = plan.sectors();
-                    tell(&self.control, &self.bell, Control::Install(plan));
+                    let _ = self.volume.send(Control::Install(plan));
                 }
                 Act::Replicate(list) => {
                     sectors = list.iter().flat_map(|r| &r.homes).map(|e| e.len).sum();
-                    tell(&self.control, &self.bell, Control::Replicate(list, false));
+                    let _ = self.volume.send(Control::Replicate(list, false));
                 }
                 Act::Save(bytes) => self.pupil.save(&bytes),
             }
         }
         sectors
-    }
-}
-
-/// Sends a command to the volume. After the volume's end, the command has no effect.
-fn tell(control: &Sender<Control>, bell: &OwnedFd, command: Control) {
-    if control.send(command).is_ok() {
-        ring(bell);
     }
 }

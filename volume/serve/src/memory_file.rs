@@ -10,7 +10,7 @@ use std::sync::Arc;
 use seekless_block::Bytes;
 use seekless_learn::{AccessGraph, Decoded, EDGES_MAX, StateError};
 
-use seekless_host::{HostError, cannot_at, part_of, remove_parts, write_whole};
+use seekless_host::{HostError, cannot_at, folder, part_of, remove_parts, write_whole};
 
 use crate::error::ServeError;
 
@@ -35,8 +35,7 @@ impl MemoryFile {
         memory.known = memory.read()?;
         // Tests the write now, not in an hour.
         part_of(path).map_err(cannot_at(path, "be written"))?;
-        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        remove_parts(folder, |name| Some(name) == path.file_name());
+        remove_parts(folder(path), |name| Some(name) == path.file_name());
         Ok(memory)
     }
 

@@ -267,7 +267,7 @@ impl WatcherWork {
         let busy = busy.filter(|_| !self.about.stand_in);
         self.narrate(&stats, busy.as_ref(), unix);
         let sample = self.sample(&stats, busy.as_ref(), took, unix);
-        let status = self.status(&stats, busy, unix);
+        let mut status = self.status(&stats, busy, unix);
         let mut shown = self.board.lock();
         if shown.samples.len() == SAMPLES {
             shown.samples.pop_front();
@@ -279,7 +279,6 @@ impl WatcherWork {
         shown.points.push_back((points, ios));
         let recent = shown.samples.iter().rev().take(RATE);
         let (bytes, seconds) = recent.fold((0, 0.0), |(b, s), x| (b + x.moved_bytes, s + x.took_s));
-        let mut status = status;
         // Each byte moved is read once and written once. A trail is written from RAM.
         let passes = if stats.adaptive.is_some() { 1.0 } else { 2.0 };
         status.budget.used_bytes_per_s =

@@ -162,7 +162,7 @@ pub fn fuzz(data: &[u8]) {
     for (what, ..) in EVENTS {
         let _ = Layout::parse(what, &text);
     }
-    for page in [samples::PAGE, &*text] {
+    for page in [PageLayout::EXAMPLE, &*text] {
         let Ok(decoder) = samples::decoder(page) else { continue };
         let mut events = Vec::new();
         decoder.page(data, &mut events);
@@ -174,11 +174,6 @@ pub fn fuzz(data: &[u8]) {
 pub(crate) mod samples {
     use super::{Decoder, KernelEvent, Layout, PageLayout};
 
-    pub(crate) const PAGE: &str = "\
-\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;
-\tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;
-\tfield: char data;\toffset:16;\tsize:4080;\tsigned:0;
-";
     pub(crate) const ADDED: &str = "name: mm_filemap_add_to_page_cache
 ID: 600
 format:
@@ -215,7 +210,7 @@ format:
 #[cfg(all(test, target_endian = "little"))]
 #[allow(clippy::unwrap_used, reason = "tests fail by panic")]
 mod tests {
-    use super::samples::{ADDED, PAGE, SENT, decoder};
+    use super::samples::{ADDED, SENT, decoder};
     use super::*;
 
     fn page(entry: &[u8]) -> Vec<u8> {
@@ -239,7 +234,7 @@ mod tests {
 
     #[test]
     fn events_are_read_as_the_kernel_describes_them() {
-        let decoder = decoder(PAGE).unwrap();
+        let decoder = decoder(PageLayout::EXAMPLE).unwrap();
         let mut out = Vec::new();
         assert_eq!(decoder.page(&page(&added()), &mut out), 0);
         let device = 7 << 20 | 1;
@@ -266,7 +261,8 @@ mod tests {
         }
         let old = ADDED.replace(" order;", " other;");
         let layouts = vec![Layout::parse(KernelEvent::Added, &old).unwrap()];
-        let decoder = Decoder::new(PageLayout::parse(PAGE).unwrap(), &old, layouts).unwrap();
+        let page_layout = PageLayout::parse(PageLayout::EXAMPLE).unwrap();
+        let decoder = Decoder::new(page_layout, &old, layouts).unwrap();
         let mut out = Vec::new();
         decoder.page(&page(&added()), &mut out);
         assert_eq!(out[0].values, [12, 9, 0]);
@@ -284,7 +280,7 @@ mod tests {
                 fuzz(&changed);
             }
         }
-        for text in [ADDED, SENT, PAGE] {
+        for text in [ADDED, SENT, PageLayout::EXAMPLE] {
             (0..text.len()).for_each(|cut| fuzz(&text.as_bytes()[..cut]));
         }
     }

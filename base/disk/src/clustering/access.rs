@@ -3,8 +3,10 @@
 
 use std::f64::consts::SQRT_2;
 
+use serde::Serialize;
+
 /// A normal distribution with its centre in the middle of the disk, cut at the edges.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Bell {
     /// Its share of the accesses.
     pub weight: f64,
@@ -23,7 +25,7 @@ impl Bell {
 }
 
 /// A weighted sum of normal distributions, all centred.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Mixture(pub Vec<Bell>);
 
 /// The mixture that matches the authors' traces: `h_p` of section 4.

@@ -51,6 +51,14 @@ pub struct PageLayout {
 }
 
 impl PageLayout {
+    /// The description by Linux 6.18 on x86-64, for tests and fuzz targets.
+    pub const EXAMPLE: &'static str = "\
+\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;
+\tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;
+\tfield: int overwrite;\toffset:8;\tsize:1;\tsigned:1;
+\tfield: char data;\toffset:16;\tsize:4080;\tsigned:0;
+";
+
     /// From `events/header_page`; an error names the missing part.
     pub fn parse(text: &str) -> Result<Self, String> {
         let data = field(text, "data")?;
@@ -129,16 +137,10 @@ pub fn field(text: &str, name: &str) -> Result<Field, String> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
 
     /// As described by Linux 6.18 on x86-64.
-    pub(in super::super) const PAGE: &str = "\
-\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;
-\tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;
-\tfield: int overwrite;\toffset:8;\tsize:1;\tsigned:1;
-\tfield: char data;\toffset:16;\tsize:4080;\tsigned:0;
-";
     const ENTRY: &str = "# compressed entry header
 \ttype_len    :    5 bits
 \ttime_delta  :   27 bits
@@ -160,7 +162,7 @@ format:
     #[test]
     fn the_kernels_words_are_understood() {
         let f = |offset, size| Field { offset, size };
-        let page = PageLayout::parse(PAGE).unwrap();
+        let page = PageLayout::parse(PageLayout::EXAMPLE).unwrap();
         assert_eq!(page, PageLayout { timestamp: f(0, 8), commit: f(8, 8), data: 16..4096 });
         assert_eq!(check_entries(ENTRY), Ok(()));
         assert_eq!(common_type(QUEUE), Ok(f(0, 2)));
@@ -175,8 +177,9 @@ format:
         assert!(number_field(QUEUE, "rwbs").is_err());
         assert!(event_id(&QUEUE.replace("ID: 2097", "ID: x")).is_err());
         assert!(event_id(&QUEUE.replace("ID: 2097", "ID: 99999999")).is_err());
-        assert!(PageLayout::parse(&PAGE.replace("size:4080", "size:99999999999")).is_err());
-        assert!(PageLayout::parse(&PAGE.replace("offset:16", "offset:4")).is_err());
+        let page = PageLayout::EXAMPLE;
+        assert!(PageLayout::parse(&page.replace("size:4080", "size:99999999999")).is_err());
+        assert!(PageLayout::parse(&page.replace("offset:16", "offset:4")).is_err());
         assert!(check_entries(&ENTRY.replace("27 bits", "26 bits")).unwrap_err().contains("27"));
         assert!(PageLayout::parse("").is_err() && check_entries("").is_err());
     }

@@ -131,11 +131,10 @@ impl<'a> Iterator for Entries<'a> {
 #[cfg(all(test, target_endian = "little"))]
 #[allow(clippy::unwrap_used, reason = "tests fail by panic")]
 mod tests {
-    use super::super::format::tests::PAGE;
     use super::*;
 
     fn layout() -> PageLayout {
-        PageLayout::parse(PAGE).unwrap()
+        PageLayout::parse(PageLayout::EXAMPLE).unwrap()
     }
 
     fn page(time: u64, flags: u64, words: &[u32]) -> Vec<u8> {

@@ -31,12 +31,12 @@ impl StackedBars {
         value.and_then(finite).filter(|v| *v > 0.0).unwrap_or(0.0)
     }
 
-    pub(super) fn draw(&self, svg: &mut Canvas) -> f64 {
+    pub(super) fn draw(&self, svg: &mut Canvas) -> Option<f64> {
         let parts = self.parts.len();
         let drawable =
             self.bars.iter().any(|b| b.values.iter().take(parts).any(|v| finite(*v).is_some()));
         if !drawable {
-            return svg.no_data();
+            return None;
         }
         let totals: Vec<f64> =
             (0..self.bars.len()).map(|b| (0..parts).map(|p| self.part(b, p)).sum()).collect();
@@ -46,7 +46,7 @@ impl StackedBars {
         let top = svg.legend(0.0, &keys);
         let names: Vec<&str> = self.bars.iter().map(|b| b.name.as_str()).collect();
         let lay = Layout::new(svg.width, top, &names, 26.0, 14.0);
-        let Some(x) = lay.axis(totals.iter().copied(), &self.axis) else { return svg.no_data() };
+        let x = lay.axis(totals.iter().copied(), &self.axis)?;
         lay.frame(svg, &x, &self.axis);
         for (b, name) in names.iter().enumerate() {
             let row = lay.row(svg, b, name);
@@ -67,7 +67,7 @@ impl StackedBars {
             let said = self.axis.unit.format(sum, 3);
             svg.text(end + 7.0, (row.top + row.bottom) / 2.0 + 4.0, "val", "start", &said);
         }
-        lay.bottom() + 40.0
+        Some(lay.frame.bottom + 40.0)
     }
 
     pub(super) fn table(&self) -> Table {
@@ -126,12 +126,12 @@ impl Bars {
         Some(BarValue { spread, ..value })
     }
 
-    pub(super) fn draw(&self, svg: &mut Canvas) -> f64 {
+    pub(super) fn draw(&self, svg: &mut Canvas) -> Option<f64> {
         let (rows, n) = (self.categories.len(), self.series.len());
         let values: Vec<BarValue> =
             (0..n).flat_map(|s| (0..rows).filter_map(move |c| self.value(s, c))).collect();
         if values.is_empty() {
-            return svg.no_data();
+            return None;
         }
         let ends = values.iter().flat_map(|v| {
             let (a, b) = v.spread.unwrap_or((v.value, v.value));
@@ -144,7 +144,7 @@ impl Bars {
         let thick = if n == 1 { 24.0 } else { 17.0 };
         let categories: Vec<&str> = self.categories.iter().map(String::as_str).collect();
         let lay = Layout::new(svg.width, top, &categories, thick * n as f64, 16.0);
-        let Some(x) = lay.axis(ends, &self.axis) else { return svg.no_data() };
+        let x = lay.axis(ends, &self.axis)?;
         lay.frame(svg, &x, &self.axis);
         let zero = x.place(0.0).unwrap_or(lay.frame.left);
         for (c, name) in categories.iter().enumerate() {
@@ -181,7 +181,7 @@ impl Bars {
                 svg.close();
             }
         }
-        lay.bottom() + 40.0
+        Some(lay.frame.bottom + 40.0)
     }
 
     pub(super) fn table(&self) -> Table {
@@ -239,8 +239,7 @@ impl Layout {
     }
 
     fn frame(&self, svg: &mut Canvas, x: &Mapped, axis: &Axis) {
-        let linear = Axis { scale: Scale::Linear, ..axis.clone() };
-        svg.x_axis(self.frame, x, &linear.heading(&x.unit), true);
+        svg.x_axis(self.frame, x, &axis.linear().heading(&x.unit), true);
     }
 
     /// Writes the name of a row. Returns the frame for its bars.
@@ -255,9 +254,5 @@ impl Layout {
             svg.text(f.left - 9.0, top + self.thick / 2.0 + 3.0, "name", "end", &name);
         }
         boxed(f.left, top, f.right - f.left, self.thick)
-    }
-
-    fn bottom(&self) -> f64 {
-        self.frame.bottom
     }
 }

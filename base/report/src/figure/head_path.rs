@@ -97,20 +97,18 @@ fn bytes(sector: u64) -> f64 {
 }
 
 impl HeadPath {
-    pub(super) fn draw(&self, svg: &mut Canvas) -> f64 {
+    pub(super) fn draw(&self, svg: &mut Canvas) -> Option<f64> {
         let runs = &self.runs[..self.runs.len().min(RUNS)];
         let tracks: Vec<RunLine> = runs.iter().map(RunLine::of).collect();
         if tracks.iter().all(|t| t.line.is_empty()) {
-            return svg.no_data();
+            return None;
         }
         let narrow = svg.width < 500.0;
         let times = tracks.iter().flat_map(|t| t.line.iter().map(|p| p.0));
         let want = if narrow { 4 } else { 8 };
-        let Some(x) = Mapped::over(times, Scale::Linear, &Unit::Seconds, (true, true), want) else {
-            return svg.no_data();
-        };
-        let Some(y) = self.y_axis(runs, &tracks) else { return svg.no_data() };
-        let left = y.label_chars() as f64 * 6.8 + 10.0;
+        let x = Mapped::over(times, Scale::Linear, &Unit::Seconds, (true, true), want)?;
+        let y = self.y_axis(runs, &tracks)?;
+        let left = y.label_room();
         let mut keys: Vec<(usize, Key, &str)> = Vec::new();
         for kind in HeadKind::ALL {
             let (name, style, glyph) = kind.look();
@@ -142,7 +140,7 @@ impl HeadPath {
             svg.x_axis(f, &x, if last { &x_label } else { "" }, false);
             top = f.bottom + if last { 42.0 } else { 54.0 };
         }
-        top
+        Some(top)
     }
 
     /// The whole disk if the runs use most of it, otherwise the part that they use.

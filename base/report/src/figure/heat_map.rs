@@ -35,28 +35,21 @@ pub struct HeatMap {
 }
 
 impl HeatMap {
-    pub(super) fn draw(&self, svg: &mut Canvas) -> f64 {
+    pub(super) fn draw(&self, svg: &mut Canvas) -> Option<f64> {
         let (columns, rows) = (self.columns, self.values.len() / self.columns.max(1));
         let most = self.values.iter().copied().filter_map(finite).fold(f64::NEG_INFINITY, f64::max);
         let least = self.values.iter().copied().filter_map(finite).fold(f64::INFINITY, f64::min);
         let range = |r: (f64, f64)| finite(r.0).is_some() && finite(r.1).is_some() && r.0 < r.1;
         if columns == 0 || rows == 0 || least > most || !range(self.x_range) || !range(self.y_range)
         {
-            return svg.no_data();
+            return None;
         }
-        let (xl, yl) = (linear(&self.x), linear(&self.y));
+        let (xl, yl) = (self.x.linear(), self.y.linear());
         let ends = |r: (f64, f64)| [r.0, r.1].into_iter();
-        let Some(y) = Mapped::over(ends(self.y_range), Scale::Linear, &yl.unit, (false, true), 5)
-        else {
-            return svg.no_data();
-        };
-        let left = y.label_chars() as f64 * 6.8 + 10.0;
+        let y = Mapped::over(ends(self.y_range), Scale::Linear, &yl.unit, (false, true), 5)?;
+        let left = y.label_room();
         let want = (((svg.width - left) / 70.0) as usize).max(2);
-        let Some(x) =
-            Mapped::over(ends(self.x_range), Scale::Linear, &xl.unit, (false, true), want)
-        else {
-            return svg.no_data();
-        };
+        let x = Mapped::over(ends(self.x_range), Scale::Linear, &xl.unit, (false, true), want)?;
         let (least, most) =
             (least.min(0.0), if most > least.min(0.0) { most } else { least + 1.0 });
         let top = self.legend(svg, least, most) + 36.0;
@@ -83,7 +76,7 @@ impl HeatMap {
         }
         svg.close();
         svg.close();
-        f.bottom + 42.0
+        Some(f.bottom + 42.0)
     }
 
     fn cell_size(&self, f: Frame) -> (f64, f64) {
@@ -164,8 +157,4 @@ impl HeatMap {
         }
         (out, whole)
     }
-}
-
-fn linear(axis: &Axis) -> Axis {
-    Axis { scale: Scale::Linear, ..axis.clone() }
 }

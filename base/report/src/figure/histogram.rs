@@ -55,12 +55,12 @@ impl Histogram {
         count.and_then(finite).filter(|c| *c > 0.0).unwrap_or(0.0)
     }
 
-    pub(super) fn draw(&self, svg: &mut Canvas) -> f64 {
+    pub(super) fn draw(&self, svg: &mut Canvas) -> Option<f64> {
         let bins = self.edges.len().saturating_sub(1);
         let log = self.x.scale == Scale::Log;
         let good = self.edges.iter().all(|e| finite(*e).is_some_and(|v| !log || v > 1e-100));
         if bins == 0 || self.series.is_empty() || !good || !self.edges.is_sorted() {
-            return svg.no_data();
+            return None;
         }
         let merge = bins.div_ceil(BINS);
         let merged = |s: usize, from: usize| -> f64 {
@@ -68,17 +68,11 @@ impl Histogram {
         };
         let starts: Vec<usize> = (0..bins).step_by(merge).collect();
         let counts = (0..self.series.len()).flat_map(|s| starts.iter().map(move |b| merged(s, *b)));
-        let linear = Axis { scale: Scale::Linear, ..self.y.clone() };
-        let Some(y) = Mapped::over(counts, Scale::Linear, &self.y.unit, (true, false), 5) else {
-            return svg.no_data();
-        };
-        let left = y.label_chars() as f64 * 6.8 + 10.0;
+        let y = Mapped::over(counts, Scale::Linear, &self.y.unit, (true, false), 5)?;
+        let left = y.label_room();
         let want = ((svg.width - left - 10.0) / 75.0) as usize;
         let ends = [self.edges[0], self.edges[bins]].into_iter();
-        let Some(x) = Mapped::over(ends, self.x.scale, &self.x.unit, (false, true), want.max(2))
-        else {
-            return svg.no_data();
-        };
+        let x = Mapped::over(ends, self.x.scale, &self.x.unit, (false, true), want.max(2))?;
         svg.patterns();
         let names = self.series.iter().enumerate().map(|(i, s)| (i, Key::Patch, s.name.as_str()));
         let keys: Vec<_> = names.filter(|_| self.series.len() > 1).collect();
@@ -86,7 +80,7 @@ impl Histogram {
         let high = if svg.width < 500.0 { 190.0 } else { 240.0 };
         let f = Frame { left, top, right: svg.width - 10.0, bottom: top + high };
         let (x, y) = (x.at(f.left, f.right), y.at(f.bottom, f.top));
-        svg.axes(f, (&x, &self.x), (&y, &linear));
+        svg.axes(f, (&x, &self.x), (&y, &self.y.linear()));
         // Several series share each range side by side, so that each stays visible.
         let n = self.series.len() as f64;
         for (i, &b) in starts.iter().enumerate() {
@@ -112,7 +106,7 @@ impl Histogram {
                 svg.patch(s, Some(s), bar, &tip);
             }
         }
-        f.bottom + 42.0
+        Some(f.bottom + 42.0)
     }
 
     pub(super) fn csv(&self, limit: usize) -> (String, bool) {

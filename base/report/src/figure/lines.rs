@@ -65,14 +65,11 @@ impl Lines {
         }
     }
 
-    pub(super) fn draw(&self, svg: &mut Canvas) -> f64 {
+    pub(super) fn draw(&self, svg: &mut Canvas) -> Option<f64> {
         // Amounts start at zero, so that double height is double amount.
         let zero =
             self.y.scale == Scale::Linear && !matches!(self.y.unit, Unit::Number | Unit::Other(_));
-        let Some(field) = Field::new(svg, &self.x, &self.y, &self.series, Key::Line, zero) else {
-            return svg.no_data();
-        };
-        field.open(svg, &self.x, &self.y);
+        let field = Field::new(svg, &self.x, &self.y, &self.series, Key::Line, zero)?;
         for (s, series) in self.series.iter().enumerate() {
             let mut points = field.places(&series.points);
             points.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -94,7 +91,7 @@ impl Lines {
             svg.close();
         }
         svg.close();
-        field.frame.bottom + 42.0
+        Some(field.frame.bottom + 42.0)
     }
 }
 
@@ -108,12 +105,8 @@ pub struct Scatter {
 }
 
 impl Scatter {
-    pub(super) fn draw(&self, svg: &mut Canvas) -> f64 {
-        let key = Key::Glyph(0);
-        let Some(field) = Field::new(svg, &self.x, &self.y, &self.series, key, false) else {
-            return svg.no_data();
-        };
-        field.open(svg, &self.x, &self.y);
+    pub(super) fn draw(&self, svg: &mut Canvas) -> Option<f64> {
+        let field = Field::new(svg, &self.x, &self.y, &self.series, Key::Glyph(0), false)?;
         let f = field.frame;
         for (s, series) in self.series.iter().enumerate() {
             let points = field.places(&series.points);
@@ -136,7 +129,7 @@ impl Scatter {
             svg.out.push_str("\"/>");
         }
         svg.close();
-        f.bottom + 42.0
+        Some(f.bottom + 42.0)
     }
 }
 
@@ -163,7 +156,7 @@ impl Field {
         let points = || series.iter().flat_map(|s| s.points.iter()).filter(drawable);
         let high = if svg.width < 500.0 { 220.0 } else { 290.0 };
         let my = Mapped::over(points().map(|p| p.1), y.scale, &y.unit, (zero, false), 5)?;
-        let left = my.label_chars() as f64 * 6.8 + 10.0;
+        let left = my.label_room();
         let wide = svg.width - left - 10.0;
         let widest = text_px(&x.unit.format(500e-6, 1)) + 18.0;
         let want = (wide / widest.max(60.0)) as usize;
@@ -178,11 +171,8 @@ impl Field {
         let field =
             Self { frame, x: mx.at(frame.left, frame.right), y: my.at(frame.bottom, frame.top) };
         svg.axes(frame, (&field.x, x), (&field.y, y));
+        svg.open_panel(frame, "", &field.x, &field.y, (x.unit.base(), y.unit.base()));
         Some(field)
-    }
-
-    fn open(&self, svg: &mut Canvas, x: &Axis, y: &Axis) {
-        svg.open_panel(self.frame, "", &self.x, &self.y, (x.unit.base(), y.unit.base()));
     }
 
     fn places(&self, points: &[(f64, f64)]) -> Vec<(f64, f64)> {

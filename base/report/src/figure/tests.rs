@@ -22,6 +22,8 @@ const STRANGE: [f64; 12] = [
     1e-99,
 ];
 
+const KINDS: [HeadKind; 3] = [HeadKind::Read, HeadKind::Write, HeadKind::Background];
+
 fn axis(unit: Unit, log: bool) -> Axis {
     let axis = Axis::new("a label", unit);
     if log { axis.log() } else { axis }
@@ -64,32 +66,22 @@ fn every_kind(v: &[f64], unit: &Unit, log: bool) -> Vec<Figure> {
             values: v.to_vec(),
         }
         .into(),
-        HeadBits::of(v),
+        head_bits(v),
     ];
     plots.into_iter().map(|p| Figure::new("A title", Basis::Synthetic, p)).collect()
 }
 
 /// A head path from the bits of floats, so that extreme times and positions occur.
-struct HeadBits;
-
-impl HeadBits {
-    fn of(v: &[f64]) -> Plot {
-        let kinds = [HeadKind::Read, HeadKind::Write, HeadKind::Background];
-        let moves = v.iter().enumerate().map(|(i, v)| HeadMove {
-            at: SimTime(v.to_bits()),
-            lba: Lba(v.to_bits().rotate_left(17)),
-            kind: kinds[i % 3],
-        });
-        let runs = vec![
-            HeadRun {
-                name: "one".into(),
-                moves: moves.collect(),
-                area: Some(Extent::new(9, u64::MAX)),
-            },
-            HeadRun::default(),
-        ];
-        HeadPath { capacity: Sectors(v.len() as u64), runs }.into()
-    }
+fn head_bits(v: &[f64]) -> Plot {
+    let moves = v.iter().enumerate().map(|(i, v)| HeadMove {
+        at: SimTime(v.to_bits()),
+        lba: Lba(v.to_bits().rotate_left(17)),
+        kind: KINDS[i % 3],
+    });
+    let area = Some(Extent::new(9, u64::MAX));
+    let run = HeadRun { name: "one".into(), moves: moves.collect(), area };
+    let runs = vec![run, HeadRun::default()];
+    HeadPath { capacity: Sectors(v.len() as u64), runs }.into()
 }
 
 /// Asserts that a figure is well-formed, has a description, and contains only finite numbers.
@@ -192,11 +184,8 @@ fn stacked_parts_add_up_to_their_pixels() {
             n.attribute("class").is_some_and(|c| c.starts_with("fl ")) && n.has_attribute("data-s")
         })
         .map(|n| {
-            (
-                number(n, "x"),
-                number(n, "width"),
-                n.first_element_child().unwrap().text().unwrap().to_owned(),
-            )
+            let tip = n.first_element_child().unwrap().text().unwrap().to_owned();
+            (number(n, "x"), number(n, "width"), tip)
         })
         .collect();
     assert_eq!(parts.len(), 4);
@@ -246,13 +235,12 @@ fn csv_holds_the_data_in_base_units() {
 /// A million random moves, the worst case for thinning: every position at every time, all kinds
 /// mixed.
 fn noise(runs: usize, each: u64) -> HeadPath {
-    let kinds = [HeadKind::Read, HeadKind::Write, HeadKind::Background];
     let mut dice = Dice::new(7);
     let mut run = |name: usize| {
         let moves = (0..each).map(|i| HeadMove {
             at: SimTime(i * 1_000_000),
             lba: Lba(dice.below(1_000_000)),
-            kind: kinds[dice.below(3) as usize],
+            kind: KINDS[dice.below(3) as usize],
         });
         HeadRun { name: name.to_string(), moves: moves.collect(), area: None }
     };
@@ -336,20 +324,10 @@ fn a_thinned_path_keeps_its_extremes_and_every_kind() {
     });
     let mid = (frame[0] + frame[2]) / 2.0;
     let near = top.filter(|p| (p.0 - mid).abs() < 1.0).map(|p| p.1).fold(f64::MAX, f64::min);
-    let line: Vec<&str> = svg
-        .split("class=\"track faint\" d=\"")
-        .nth(1)
-        .unwrap()
-        .split('"')
-        .next()
-        .unwrap()
-        .split('L')
-        .collect();
-    let least = line
-        .iter()
-        .filter_map(|p| p.split(' ').nth(1))
-        .map(|y| y.parse::<f64>().unwrap())
-        .fold(f64::MAX, f64::min);
+    let (_, line) = svg.split_once("class=\"track faint\" d=\"").unwrap();
+    let (line, _) = line.split_once('"').unwrap();
+    let ys = line.split('L').filter_map(|p| p.split(' ').nth(1));
+    let least = ys.map(|y| y.parse::<f64>().unwrap()).fold(f64::MAX, f64::min);
     assert!((near - least).abs() < 0.11, "the highest move is drawn: {near} {least}");
 }
 

@@ -10,11 +10,8 @@ pub(crate) fn thin_line(points: &[(f64, f64)], lo: f64, hi: f64, bins: usize) ->
         return points.to_vec();
     }
     let mut out = Vec::with_capacity(bins * 4);
-    let mut from = 0;
-    while from < points.len() {
-        let bin = slice(points[from].0, lo, hi, bins);
-        let len = points[from..].iter().take_while(|p| slice(p.0, lo, hi, bins) == bin).count();
-        let here = &points[from..from + len];
+    let bin = |p: &(f64, f64)| slice(p.0, lo, hi, bins);
+    for here in points.chunk_by(|a, b| bin(a) == bin(b)) {
         let (mut least, mut most) = (0, 0);
         for (i, p) in here.iter().enumerate() {
             if p.1 < here[least].1 {
@@ -24,14 +21,10 @@ pub(crate) fn thin_line(points: &[(f64, f64)], lo: f64, hi: f64, bins: usize) ->
                 most = i;
             }
         }
-        let mut keep = [0, least, most, len - 1];
+        let mut keep = vec![0, least, most, here.len() - 1];
         keep.sort_unstable();
-        for (i, k) in keep.iter().enumerate() {
-            if i == 0 || keep[i - 1] != *k {
-                out.push(here[*k]);
-            }
-        }
-        from += len;
+        keep.dedup();
+        out.extend(keep.iter().map(|k| here[*k]));
     }
     out
 }

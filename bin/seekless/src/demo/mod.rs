@@ -168,10 +168,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         if args.which.is_none_or(|which| which == scene.which) {
             let one = play(args, scene, folder.path())?;
             if !to_stdout {
-                output::tables([&show::table(&one)])?;
-                if let Some(table) = show::parts(&one) {
-                    output::tables([&table])?;
-                }
+                output::tables([show::table(&one)].into_iter().chain(show::parts(&one)))?;
                 output::print(&format!("{}\n", show::finding(&one)))?;
             }
             played.push(one);
@@ -258,8 +255,9 @@ impl DemoRecording {
         content: &mut Content,
     ) -> anyhow::Result<Run> {
         let adapts = policy == PolicyName::Adaptive;
-        let mut builder = Builder::new(Backing::Path(file.path().to_owned()))
+        let server = Builder::new(Backing::Path(file.path().to_owned()))
             .area(self.area)
+            .learning(adapts.then(|| Learning::default().policy(Policy::new(policy))))
             .engine(|config| {
                 config.cache_bytes = CACHE;
                 config.read_ahead = AHEAD;
@@ -272,11 +270,8 @@ impl DemoRecording {
                 speed,
                 host: None,
                 path_max: PATH,
-            });
-        if adapts {
-            builder = builder.learning(Learning::default().policy(Policy::new(policy)));
-        }
-        let server = builder.spawn()?;
+            })
+            .spawn()?;
         let name = policy.name();
         let bar = output::bar();
         bar.set_length(requests.len() as u64);

@@ -33,13 +33,8 @@ impl AccessArgs {
     }
 
     pub(super) fn apply(&self, builder: Builder) -> Builder {
-        let builder = builder.insecure(self.insecure).users(self.nbd_user.clone());
-        match (&self.tls_cert, &self.tls_key) {
-            (Some(cert), Some(key)) => {
-                let (cert, key, ca) = (cert.clone(), key.clone(), self.tls_ca.clone());
-                builder.tls(TlsFiles { cert, key, ca })
-            }
-            _ => builder,
-        }
+        let pair = self.tls_cert.clone().zip(self.tls_key.clone());
+        let tls = pair.map(|(cert, key)| TlsFiles { cert, key, ca: self.tls_ca.clone() });
+        builder.insecure(self.insecure).users(self.nbd_user.clone()).tls(tls)
     }
 }

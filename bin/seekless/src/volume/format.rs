@@ -98,10 +98,8 @@ pub(crate) fn format(args: &FormatArgs) -> anyhow::Result<()> {
         return Ok(());
     }
     // Only the area is written: draining it needs no guard.
-    let mut builder = Builder::new(Backing::named(&args.backing)?).to_drain(true);
-    if let AreaPlacement::Beside(path) = &args.at {
-        builder = builder.area_path(path.clone());
-    }
+    let area = if let AreaPlacement::Beside(path) = &args.at { Some(path.clone()) } else { None };
+    let builder = Builder::new(Backing::named(&args.backing)?).to_drain(true).area_path(area);
     let server = builder.free_from_ext(true).spawn().context(
         "the area is made; no space counts as free until the file system discards it (fstrim), because",
     )?;

@@ -84,15 +84,14 @@ mod tests {
 
     #[test]
     fn one_adoption_or_release_waits_for_another() {
-        let root = std::env::temp_dir().join(format!("seekless-{}-alone", std::process::id()));
-        std::fs::create_dir(&root).unwrap();
-        let first = Alone::within(&root, &root, Duration::ZERO).unwrap();
-        let error = Alone::within(&root, &root, Duration::ZERO).unwrap_err().to_string();
+        let root = tempfile::tempdir().unwrap();
+        let within = || Alone::within(root.path(), root.path(), Duration::ZERO);
+        let first = within().unwrap();
+        let error = within().unwrap_err().to_string();
         assert!(error.contains("try again"), "{error}");
-        let path = root.clone();
+        let path = root.path().to_owned();
         let second = std::thread::spawn(move || Alone::at(&path).map(drop));
         drop(first);
         second.join().unwrap().unwrap();
-        std::fs::remove_dir(&root).unwrap();
     }
 }

@@ -279,16 +279,10 @@ fn change(root: &Path, with: impl Fn(&str) -> Option<String>) -> Result<bool, Ad
 mod tests {
     use super::*;
 
-    /// An empty folder.
-    fn folder(name: &str) -> PathBuf {
-        let dir = std::env::temp_dir().join(format!("seekless-{name}-{}", std::process::id()));
-        fs::create_dir_all(&dir).unwrap();
-        dir
-    }
-
     #[test]
     fn a_disk_is_found_by_each_of_its_names() {
-        let dir = folder("links");
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
         let disk = dir.join("my disk");
         fs::write(&disk, b"").unwrap();
         let disk = disk.canonicalize().unwrap();
@@ -310,27 +304,27 @@ mod tests {
             &path,
         ] {
             let line = format!("{source} /srv/my\\040data ext4");
-            assert_eq!(disk_of(&line, &dir).as_ref(), Some(&disk), "{source}");
+            assert_eq!(disk_of(&line, dir).as_ref(), Some(&disk), "{source}");
             assert_eq!(entry(&line).unwrap().dir, Path::new("/srv/my data"));
-            assert_eq!(disk_of(&format!("#{line}"), &dir), None, "{source}");
+            assert_eq!(disk_of(&format!("#{line}"), dir), None, "{source}");
         }
         // No word is a file of the current folder, and no other blank ends a word.
         assert!(Path::new("Cargo.toml").exists());
-        assert_eq!(disk_of("Cargo.toml /srv tmpfs", &dir), None);
+        assert_eq!(disk_of("Cargo.toml /srv tmpfs", dir), None);
         let odd = entry("/dev/sdb1\t/srv/my\u{a0}data \t ext4").unwrap();
         assert_eq!(odd.dir, Path::new("/srv/my\u{a0}data"));
-        fs::remove_dir_all(&dir).unwrap();
     }
 
     /// The system opens it when it starts.
     #[test]
     fn a_disk_of_crypttab_is_refused() {
-        let root = folder("crypttab");
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path();
         fs::create_dir_all(root.join("etc")).unwrap();
         let disk = root.join("disk.img");
         fs::write(&disk, b"x").unwrap();
         let disk = disk.canonicalize().unwrap();
-        check_crypttab(&root, &disk).unwrap();
+        check_crypttab(root, &disk).unwrap();
         let path = disk.display();
         for (line, refuses) in [
             (format!("data {path} none luks"), true),
@@ -344,7 +338,7 @@ mod tests {
         ] {
             let text = [&b"# <name> <ger\xe4t>\n"[..], line.as_bytes(), b"\n"].concat();
             fs::write(root.join("etc/crypttab"), text).unwrap();
-            match check_crypttab(&root, &disk) {
+            match check_crypttab(root, &disk) {
                 Ok(()) => assert!(!refuses, "{line}"),
                 Err(e) => {
                     let said = e.to_string();
@@ -352,7 +346,6 @@ mod tests {
                 }
             }
         }
-        fs::remove_dir_all(&root).unwrap();
     }
 
     #[test]
@@ -385,7 +378,8 @@ mod tests {
 
     #[test]
     fn a_partition_belongs_to_its_disk_alone() {
-        let dir = folder("partitions");
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
         let disks = dir.join("class");
         fs::create_dir_all(&disks).unwrap();
         for name in ["sdb", "sdb/sdb1", "sdc"] {
@@ -404,28 +398,28 @@ mod tests {
         ] {
             assert_eq!(is_partition(Path::new(one), Path::new(disk), &disks), is, "{one} {disk}");
         }
-        fs::remove_dir_all(&dir).unwrap();
     }
 
     #[test]
     fn a_start_mounts_on_the_directories_of_lines_without_noauto() {
-        let root = folder("dirs");
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path();
         fs::create_dir_all(root.join("etc")).unwrap();
         let text = "proc /proc proc\n# /dev/null /off ext4\n/dev/null /srv/null none bind\n\
             /dev/zero /mnt/zero ext4 noauto\nUUID=x-none / ext4\n/dev/zero none swap sw\n";
         fs::write(root.join("etc/fstab"), text).unwrap();
         let all = ["/proc", "/srv/null", "/"].map(PathBuf::from);
-        assert_eq!(dirs(&root, None).unwrap(), all);
+        assert_eq!(dirs(root, None).unwrap(), all);
         let but = entry("UUID=x-none / ext4").unwrap();
-        assert_eq!(dirs(&root, Some(&but)).unwrap(), all[..2]);
+        assert_eq!(dirs(root, Some(&but)).unwrap(), all[..2]);
         // The line with `bind` mounts no disk, so its kernel's name is no matter.
-        assert_eq!(lines_of(&root, Path::new("/dev/null")).unwrap(), []);
-        fs::remove_dir_all(&root).unwrap();
+        assert_eq!(lines_of(root, Path::new("/dev/null")).unwrap(), []);
     }
 
     #[test]
     fn a_line_is_found_switched_off_and_put_back_to_the_byte() {
-        let root = folder("fstab");
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path();
         fs::create_dir_all(root.join("etc")).unwrap();
         let disk = root.join("disk.img");
         fs::write(&disk, b"x").unwrap();
@@ -435,36 +429,36 @@ mod tests {
         let text = format!("# {line}\nproc /proc proc\n\n  \n{line}\r\nUUID=x-none / ext4");
         let fstab = root.join("etc/fstab");
         fs::write(&fstab, &text).unwrap();
-        let found = lines_of(&root, &disk).unwrap();
+        let found = lines_of(root, &disk).unwrap();
         assert_eq!(found.len(), 1, "{found:?}");
         let Entry { line: found, dir, kind, options } = &found[0];
         assert_eq!((found, dir.as_path()), (&line, Path::new("/srv/data")));
         assert_eq!((kind.as_str(), options.as_str()), ("ext4", "noatime,loop"));
-        assert_eq!(lines_at(&root, Path::new("/srv/data")).unwrap(), [line.as_str()]);
-        assert_eq!(lines_at(&root, Path::new("/")).unwrap(), ["UUID=x-none / ext4"]);
-        assert!(lines_at(&root, Path::new("/srv")).unwrap().is_empty());
-        disable(&root, "disk", &line).unwrap();
-        assert_eq!(lines_of(&root, &disk).unwrap(), []);
-        assert!(lines_at(&root, Path::new("/srv/data")).unwrap().is_empty());
+        assert_eq!(lines_at(root, Path::new("/srv/data")).unwrap(), [line.as_str()]);
+        assert_eq!(lines_at(root, Path::new("/")).unwrap(), ["UUID=x-none / ext4"]);
+        assert!(lines_at(root, Path::new("/srv")).unwrap().is_empty());
+        disable(root, "disk", &line).unwrap();
+        assert_eq!(lines_of(root, &disk).unwrap(), []);
+        assert!(lines_at(root, Path::new("/srv/data")).unwrap().is_empty());
         assert_ne!(fs::read_to_string(&fstab).unwrap(), text);
-        assert!(disable(&root, "disk", &line).is_err(), "the line is off");
-        assert!(!has_line(&root, &line).unwrap());
+        assert!(disable(root, "disk", &line).is_err(), "the line is off");
+        assert!(!has_line(root, &line).unwrap());
         // The only name that a power cut may leave.
         let part = root.join("etc/fstab.seekless-part");
         fs::create_dir(&part).unwrap();
-        assert!(restore(&root, "disk").is_err(), "written under another name");
+        assert!(restore(root, "disk").is_err(), "written under another name");
         fs::remove_dir(&part).unwrap();
         fs::write(&part, "torn").unwrap();
-        restore(&root, "other").unwrap();
-        assert_eq!(lines_of(&root, &disk).unwrap(), []);
-        restore(&root, "disk").unwrap();
+        restore(root, "other").unwrap();
+        assert_eq!(lines_of(root, &disk).unwrap(), []);
+        restore(root, "disk").unwrap();
         assert_eq!(fs::read_to_string(&fstab).unwrap(), text);
-        assert!(has_line(&root, &line).unwrap());
+        assert!(has_line(root, &line).unwrap());
         assert!(!part.exists());
         // The kernel's names mean other disks there.
         let names = |line: &str| {
             fs::write(&fstab, line).unwrap();
-            lines_of(&root, Path::new("/dev/null")).map(|found| found.len())
+            lines_of(root, Path::new("/dev/null")).map(|found| found.len())
         };
         let error = names("/dev/null /srv ext4").unwrap_err().to_string();
         assert!(error.contains("UUID="), "{error}");
@@ -473,12 +467,12 @@ mod tests {
         // The fstab of another system is never that of this one.
         fs::rename(&fstab, root.join("fstab")).unwrap();
         std::os::unix::fs::symlink(root.join("fstab"), &fstab).unwrap();
-        assert_eq!(lines_of(&root, &disk).unwrap().len(), 1);
+        assert_eq!(lines_of(root, &disk).unwrap().len(), 1);
         fs::create_dir(root.join("other")).unwrap();
         fs::rename(root.join("etc"), root.join("other/etc")).unwrap();
         let error = lines_of(&root.join("other"), &disk).unwrap_err().to_string();
         assert!(error.contains("not below the root"), "{error}");
-        fs::remove_dir_all(&root).unwrap();
-        assert_eq!(lines_of(&root, &disk).unwrap(), []);
+        fs::remove_dir_all(root).unwrap();
+        assert_eq!(lines_of(root, &disk).unwrap(), []);
     }
 }

@@ -454,11 +454,10 @@ fn absolute_new(path: &Path) -> Result<PathBuf, AdoptError> {
     if let Ok(path) = path.canonicalize() {
         return Ok(path);
     }
-    let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let parent = seekless_host::folder(path);
     let name =
         path.file_name().ok_or_else(|| refused(path, "has no name; name a file or folder"))?;
-    let folder = parent.canonicalize().map_err(file(parent, "enter the folder"))?;
-    Ok(folder.join(name))
+    Ok(parent.canonicalize().map_err(file(parent, "enter the folder"))?.join(name))
 }
 
 /// The error of a disk that is in use, with what to do.

@@ -232,15 +232,13 @@ impl Record {
     /// Removes the file of the area; a device becomes blank again. A lost device stays as it is. Only
     /// for an area that nobody can have replaced: see [`Self::end_area`].
     pub(super) fn remove_area(&self) -> Result<(), AdoptError> {
-        if self.area_is_device {
-            if !self.area.exists() {
-                return Ok(());
-            }
-            let opened = Opened::path(&self.area, false)?;
-            area::make_blank(&opened, &self.area)?;
-            return Ok(());
+        if !self.area_is_device {
+            return remove(&self.area);
         }
-        remove(&self.area)
+        if self.area.exists() {
+            area::make_blank(&Opened::path(&self.area, false)?, &self.area)?;
+        }
+        Ok(())
     }
 
     /// The record of an adoption that a power cut ended before its first step, and its file: it has
@@ -413,31 +411,31 @@ mod tests {
 
     #[test]
     fn only_its_owner_may_read_the_options_of_a_server() {
-        let root = std::env::temp_dir().join(format!("seekless-{}-options", std::process::id()));
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path();
         let paths = ["/etc/seekless/a.conf", "/etc/systemd/system/a.service"].map(PathBuf::from);
         let texts = paths.clone().map(|path| (path, "OPTIONS=--http-token secret".to_owned()));
         for path in &paths {
-            fs::create_dir_all(below(&root, path).parent().unwrap()).unwrap();
+            fs::create_dir_all(below(root, path).parent().unwrap()).unwrap();
         }
         // As an earlier program left it at a power cut.
-        let part = part_of(&below(&root, &paths[0]));
+        let part = part_of(&below(root, &paths[0]));
         fs::write(&part, "").unwrap();
         fs::set_permissions(&part, fs::Permissions::from_mode(0o644)).unwrap();
         let reader = File::open(&part).unwrap();
-        Record::default().write(&root, &texts).unwrap();
+        Record::default().write(root, &texts).unwrap();
         assert_eq!(io::read_to_string(reader).unwrap(), "", "opened before");
         fs::write(root.join("usual"), "").unwrap();
         let mode = |path: PathBuf| path.metadata().unwrap().mode() & 0o777;
-        assert_eq!(mode(below(&root, &paths[0])), 0o600);
-        assert_eq!(mode(below(&root, &paths[1])), mode(root.join("usual")), "as the umask says");
-        fs::remove_dir_all(&root).unwrap();
+        assert_eq!(mode(below(root, &paths[0])), 0o600);
+        assert_eq!(mode(below(root, &paths[1])), mode(root.join("usual")), "as the umask says");
     }
 
     /// A power cut left a part of another one.
     #[test]
     fn a_new_file_is_whole_and_replaces_nothing() {
-        let dir = std::env::temp_dir().join(format!("seekless-{}-record", std::process::id()));
-        fs::create_dir(&dir).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
         let (path, part) = (dir.join("a.adopted.json"), dir.join("a.adopted.json.part"));
         fs::write(&part, "longer than the next one").unwrap();
         write_new(&path, "whole", READABLE).unwrap();
@@ -449,49 +447,48 @@ mod tests {
         let torn = dir.join("b.adopted.json");
         symlink("/dev/full", dir.join("b.adopted.json.part")).unwrap();
         write_new(&torn, "text", READABLE).unwrap_err();
-        assert_eq!(fs::read_dir(&dir).unwrap().count(), 1, "only the whole one");
-        fs::remove_dir_all(&dir).unwrap();
+        assert_eq!(fs::read_dir(dir).unwrap().count(), 1, "only the whole one");
     }
 
     #[test]
     fn the_end_of_an_adoption_removes_what_power_cuts_leave() {
-        let root = std::env::temp_dir().join(format!("seekless-{}-cut", std::process::id()));
-        fs::create_dir(&root).unwrap();
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path();
         let record = Record {
             schema: SCHEMA.to_owned(),
             name: "a".to_owned(),
             dirs: vec!["/etc".into(), FOLDER.into()],
             ..Record::default()
         };
-        let (what, path) = (Path::new("a"), Record::path(&root, "a"));
+        let (what, path) = (Path::new("a"), Record::path(root, "a"));
         // After the record got its name.
-        record.begin(&root).unwrap();
+        record.begin(root).unwrap();
         fs::copy(&path, part_of(&path)).unwrap();
-        fs::write(part_of(&record.mark(&root, MADE)), "").unwrap();
-        record.area_goes(&root).unwrap();
-        record.area_goes(&root).unwrap();
-        assert!(record.does_area_go(&root) && !record.is_area_made(&root));
-        fs::write(part_of(&record.mark(&root, GOES)), "").unwrap();
-        assert!(Record::begun(&root, what).is_none());
-        record.end(&root).unwrap();
-        assert_eq!(fs::read_dir(&root).unwrap().count(), 0);
+        fs::write(part_of(&record.mark(root, MADE)), "").unwrap();
+        record.area_goes(root).unwrap();
+        record.area_goes(root).unwrap();
+        assert!(record.does_area_go(root) && !record.is_area_made(root));
+        fs::write(part_of(&record.mark(root, GOES)), "").unwrap();
+        assert!(Record::begun(root, what).is_none());
+        record.end(root).unwrap();
+        assert_eq!(fs::read_dir(root).unwrap().count(), 0);
         // Before that, and in the middle of the record's text.
-        record.begin(&root).unwrap();
+        record.begin(root).unwrap();
         fs::rename(&path, part_of(&path)).unwrap();
-        let (begun, part) = Record::begun(&root, what).unwrap();
+        let (begun, part) = Record::begun(root, what).unwrap();
         assert_eq!((&begun, &part), (&record, &part_of(&path)));
         fs::write(&part, "{").unwrap();
-        assert!(Record::begun(&root, what).is_none());
-        begun.end(&root).unwrap();
-        assert_eq!(fs::read_dir(&root).unwrap().count(), 0);
-        fs::remove_dir(&root).unwrap();
+        assert!(Record::begun(root, what).is_none());
+        begun.end(root).unwrap();
+        assert_eq!(fs::read_dir(root).unwrap().count(), 0);
     }
 
     #[test]
     fn numbers_of_units_made_by_hand_are_taken() {
-        let root = std::env::temp_dir().join(format!("seekless-{}-hand", std::process::id()));
-        assert!(Record::ublk_numbers(&root).unwrap().is_empty());
-        let folder = below(&root, Path::new(FOLDER));
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path();
+        assert!(Record::ublk_numbers(root).unwrap().is_empty());
+        let folder = below(root, Path::new(FOLDER));
         fs::create_dir_all(&folder).unwrap();
         for (name, text) in [
             ("a.conf", "BACKING=/dev/a\nUBLK=3\n"),
@@ -501,10 +498,9 @@ mod tests {
         ] {
             fs::write(folder.join(name), text).unwrap();
         }
-        let mut taken = Record::ublk_numbers(&root).unwrap();
+        let mut taken = Record::ublk_numbers(root).unwrap();
         taken.sort_unstable();
         assert_eq!(taken, [3, 5]);
-        fs::remove_dir_all(&root).unwrap();
     }
 
     #[test]

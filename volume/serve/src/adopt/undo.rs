@@ -148,19 +148,15 @@ mod tests {
 
     #[test]
     fn a_disk_is_held_when_its_server_has_let_it_go() {
-        let name = format!("seekless-{}-held", std::process::id());
-        let path = std::env::temp_dir().join(name);
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("disk");
         std::fs::write(&path, [0; 512]).unwrap();
         let held = hold(&path).unwrap();
         assert!(matches!(Opened::path(&path, false), Err(HostError::Locked { .. })));
-        let waiting = {
-            let path = path.clone();
-            thread::spawn(move || hold(&path).map(drop))
-        };
+        let waiting = thread::spawn(move || hold(&path).map(drop));
         // Longer than an attempt to open the disk waits for the lock.
         thread::sleep(Duration::from_secs(1));
         drop(held);
         waiting.join().unwrap().unwrap();
-        std::fs::remove_file(&path).unwrap();
     }
 }

@@ -83,7 +83,7 @@ fn foreign(all: &mut Disk, path: &Path) -> Result<Option<&'static str>, ServeErr
     }
     let look = Sectors(all.capacity().0.min(HEAD.0));
     let mut bytes = vec![0; look.bytes().0 as usize];
-    all.read(Extent::new(0, look.0), &mut bytes).map_err(|e| failed(path)(e.into()))?;
+    all.read(Extent::new(0, look.0), &mut bytes).map_err(failed(path))?;
     Ok(seekless_host::signature::marks(&bytes))
 }
 
@@ -174,11 +174,22 @@ impl Lasting {
         let home = part(&opened.fd, &bytes([(head, before), (at + len, volume - before)]))?;
         let area = part_apart(&opened.fd, &bytes([(at, len), (0, 0)]))?;
         let area = area.on_device_of(home.flushes());
-        let (backing, place) = (backing.to_owned(), backing.to_owned());
         let found = superblock.home_capacity;
-        let guard = Ok(Standing::Nowhere);
-        let named_generation = 0;
-        Ok(Store::Lasting(Box::new(Self {
+        let lasting = Self::without_guard(home, area, superblock, (backing, backing), found);
+        Ok(Store::Lasting(Box::new(lasting)))
+    }
+
+    fn without_guard(
+        home: Disk,
+        area: Disk,
+        superblock: Superblock,
+        (backing, place): (&Path, &Path),
+        found: Sectors,
+    ) -> Self {
+        let (backing, place) = (backing.to_owned(), place.to_owned());
+        let (guard, named_generation) = (Ok(Standing::Nowhere), 0);
+        let (note, unflushed, restored) = (None, None, false);
+        Self {
             home,
             area,
             superblock,
@@ -187,10 +198,10 @@ impl Lasting {
             found,
             guard,
             named_generation,
-            note: None,
-            unflushed: None,
-            restored: false,
-        })))
+            note,
+            unflushed,
+            restored,
+        }
     }
 
     fn beside(
@@ -212,12 +223,10 @@ impl Lasting {
         let place = Opened::path(path, read_only)?;
         let note = private::keep_private(path, &place, !read_only, opened.owner())?;
         let mut all = whole(&place)?;
-        let found = read_superblock(&mut all, Lba(0)).map_err(|e| failed(path)(e.into()))?;
+        let found = read_superblock(&mut all, Lba(0)).map_err(failed(path))?;
         if let Some(what) = foreign(&mut all, path)? {
-            return Err(refused(
-                path,
-                format!("was an area once, and holds {what}; nothing was changed"),
-            ));
+            let why = format!("was an area once, and holds {what}; nothing was changed");
+            return Err(refused(path, why));
         }
         let superblock = found.superblock;
         if superblock.inside {
@@ -230,28 +239,16 @@ impl Lasting {
         let area = area_beside(&place, expected, &home, (backing, path))?;
         let found = Sectors(opened.bytes() / SECTOR_BYTES);
         let keys = (superblock.uuid, superblock.home_capacity);
-        let (mut home, mut standing, mut named_generation) = (home, Ok(Standing::Nowhere), 0);
+        let mut lasting = Self::without_guard(home, area, superblock, (backing, path), found);
+        lasting.note = note;
         if keys.1.0 >= guard::HOME_MIN {
-            let region = region_beside(&place, path, &area, keys)?;
-            (standing, named_generation) = state_of_guard(&region, &home);
-            if !matches!(standing, Ok(Standing::Nowhere)) {
-                home = home.with_guard(region);
+            let region = region_beside(&place, path, &lasting.area, keys)?;
+            (lasting.guard, lasting.named_generation) = state_of_guard(&region, &lasting.home);
+            if !matches!(lasting.guard, Ok(Standing::Nowhere)) {
+                lasting.home = lasting.home.with_guard(region);
             }
         }
-        let (backing, place, guard) = (backing.to_owned(), path.to_owned(), standing);
-        Ok(Store::Lasting(Box::new(Self {
-            home,
-            area,
-            superblock,
-            backing,
-            place,
-            found,
-            guard,
-            named_generation,
-            note,
-            unflushed: None,
-            restored: false,
-        })))
+        Ok(Store::Lasting(Box::new(lasting)))
     }
 
     pub(crate) const fn holds(&self) -> AreaHolds {
@@ -285,10 +282,7 @@ impl Lasting {
     /// True if its guard is up, so that the bare disk cannot be mounted.
     /// The error is its fault, in words.
     pub fn is_guarded(&self) -> Result<bool, String> {
-        match &self.guard {
-            Ok(standing) => Ok(standing.is_in_region()),
-            Err(e) => Err(e.to_string()),
-        }
+        self.guard.as_ref().map(|standing| standing.is_in_region()).map_err(ToString::to_string)
     }
 
     /// Refuses an older copy of the area; also where another program wrote over the guard, but not
@@ -348,7 +342,7 @@ impl Lasting {
         match (self.home.guard(), &self.guard) {
             (Some(region), Err(_)) => {
                 self.is_home(false)?;
-                region.fault(&self.home).map_err(|e| self.guard_failed(e))
+                region.fault(&self.home).map_err(|e| self.guard_failed(&self.place, e))
             }
             _ => Ok(None),
         }
@@ -358,15 +352,15 @@ impl Lasting {
     /// from before a change of the area are older ones then.
     fn repair_guard(&mut self, lose: bool) -> Result<(), ServeError> {
         let repaired = read_superblock(&mut self.area, Lba(0));
-        self.superblock = repaired.map_err(|e| failed(&self.place)(e.into()))?.superblock;
+        self.superblock = repaired.map_err(failed(&self.place))?.superblock;
         let Some(region) = self.home.guard() else { return Ok(()) };
         let repaired = region.repair(&self.home, self.superblock.generation, lose);
-        repaired.map(drop).map_err(|e| self.guard_failed(e))
+        repaired.map(drop).map_err(|e| self.guard_failed(&self.place, e))
     }
 
-    fn guard_failed(&self, error: GuardError) -> ServeError {
+    fn guard_failed(&self, at: &Path, error: GuardError) -> ServeError {
         match error {
-            GuardError::Device(e) => failed(&self.place)(e.into()),
+            GuardError::Device(e) => failed(at)(e),
             GuardError::Wrong { why, .. } => refused(&self.backing, why),
         }
     }
@@ -416,7 +410,7 @@ impl Lasting {
     /// bytes stay in memory and never reach the area. From now on, reads return the bytes that a
     /// power cut would leave.
     fn ask_the_medium(&mut self) -> Result<(), ServeError> {
-        self.area.flush().map_err(|e| failed(&self.place)(e.into()))?;
+        self.area.flush().map_err(failed(&self.place))?;
         self.area.forget_cached();
         Ok(())
     }
@@ -492,10 +486,7 @@ impl Lasting {
                 Standing::Down if report.needs_guard => region.put_up(&self.home),
                 _ => Ok(()),
             });
-            moved.map_err(|e| match e {
-                GuardError::Device(e) => failed(&self.backing)(e.into()),
-                GuardError::Wrong { why, .. } => refused(&self.backing, why),
-            })?;
+            moved.map_err(|e| self.guard_failed(&self.backing, e))?;
         }
         Ok((engine, report))
     }
@@ -566,9 +557,8 @@ fn superblock_inside(
                 return Err(failed(backing)(AttachError::Shrunken { expected, found }));
             }
             let place = (locator.area_at.0 * SECTOR_BYTES, locator.area_size.bytes().0);
-            let s = read_superblock(&mut part(&opened.fd, &[place])?, Lba(0))
-                .map_err(|e| failed(backing)(e.into()))?
-                .superblock;
+            let mut area = part(&opened.fd, &[place])?;
+            let s = read_superblock(&mut area, Lba(0)).map_err(failed(backing))?.superblock;
             if s.uuid != locator.uuid || s.area_at != locator.area_at || !s.inside {
                 let why = "its locator and its area do not belong together; nothing was changed; run `seekless volume check`";
                 return Err(refused(backing, why));
@@ -582,7 +572,7 @@ fn superblock_inside(
         }
         // At the start of a device the locator is a superblock, which has a second copy.
         Err(_) => {
-            let s = read_superblock(all, Lba(0)).map_err(|e| failed(backing)(e.into()))?.superblock;
+            let s = read_superblock(all, Lba(0)).map_err(failed(backing))?.superblock;
             if !s.inside || s.area_at.0 != 0 {
                 return Err(refused(backing, "its first page is damaged; nothing was changed"));
             }

@@ -4,14 +4,14 @@ use std::fs::File;
 use std::path::Path;
 
 use rustix::io::Errno;
-use seekless_block::{Bytes, PAGE_BYTES, SECTOR_BYTES, Sectors};
+use seekless_block::{Bytes, Device as _, PAGE_BYTES, SECTOR_BYTES, Sectors};
 use seekless_engine::format::{AreaFlags, AreaId};
 use seekless_engine::{AttachError, FormatOptions, Resizable, resizable, resize_area};
 
 use seekless_host::{HostError, Opened};
 
 use super::lasting::{Lasting, open};
-use super::{HEAD, Made, divided, failed, make_region, part, refused, reserve};
+use super::{HEAD, Made, failed, make_region, part, refused, reserve};
 use crate::backend::guard::{self, Standing};
 use crate::backend::identity;
 use crate::error::ServeError;
@@ -110,7 +110,8 @@ fn resize_beside(
     };
     let set_len = |bytes| rustix::fs::ftruncate(&grown.fd, bytes).map_err(fail("size the area"));
     let mut disk = part(&grown.fd, &[(0, wanted)])?;
-    divided(&disk, format).map_err(failed(&place))?;
+    // Before anything is overwritten.
+    format.geometry(disk.capacity()).map_err(failed(&place))?;
     if all > grown.bytes {
         if !is_file {
             let (expected, found) = (Bytes(all).sectors_ceil(), Bytes(grown.bytes).sectors_ceil());

@@ -201,7 +201,7 @@ fn prove(home: BorrowedFd<'_>) -> Option<[u8; 32]> {
     let file = File::from(home.as_fd().try_clone_to_owned().ok()?);
     let meta = file.metadata().ok()?;
     if FileType::from_raw_mode(meta.mode()) == FileType::BlockDevice {
-        return device_stamp(meta.rdev());
+        return stamp_at(&sysfs(meta.rdev()));
     }
     let time = |s: i64, ns: i64| s.saturating_mul(1_000_000_000).saturating_add(ns);
     let (changed, status) =
@@ -228,12 +228,8 @@ fn counts_all_writes(disk: &Path) -> bool {
     !SHARED.iter().any(|part| path.contains(part))
 }
 
-/// A device on other devices can be written through them, and uncounted writes prove nothing.
-fn device_stamp(number: u64) -> Option<[u8; 32]> {
-    stamp_at(&sysfs(number))
-}
-
-/// The same, by the kernel's folder of the device.
+/// The stamp of a device, by the kernel's folder of it. A device on other devices can be written
+/// through them, and uncounted writes prove nothing.
 fn stamp_at(place: &Path) -> Option<[u8; 32]> {
     let disk = whole_disk(place.to_owned());
     let stacked = std::fs::read_dir(disk.join("slaves")).is_ok_and(|mut d| d.next().is_some());
@@ -257,9 +253,7 @@ fn stamp_at(place: &Path) -> Option<[u8; 32]> {
 
 fn join(words: [u64; 4]) -> [u8; 32] {
     let mut bytes = [0; 32];
-    for (out, word) in bytes.chunks_exact_mut(8).zip(words) {
-        out.copy_from_slice(&word.to_le_bytes());
-    }
+    bytes.copy_from_slice(words.map(u64::to_le_bytes).as_flattened());
     bytes
 }
 

@@ -23,6 +23,19 @@ use seekless_nbd::Errno;
 /// Write zeroes only if that is faster than writing.
 pub(crate) const FAST_ZERO: Flags = Flags(0x20);
 
+/// The host's number of an error of the protocol.
+pub(crate) const fn host_number(errno: Errno) -> i32 {
+    match errno {
+        Errno::Perm => libc::EPERM,
+        Errno::NoMem => libc::ENOMEM,
+        Errno::Inval => libc::EINVAL,
+        Errno::NoSpc => libc::ENOSPC,
+        Errno::Overflow => libc::EOVERFLOW,
+        Errno::NotSup => libc::EOPNOTSUPP,
+        Errno::Io | Errno::Shutdown | Errno::Other(_) => libc::EIO,
+    }
+}
+
 /// The protocol's error for an error of the host.
 pub(crate) fn errno_of(e: rustix::io::Errno) -> Errno {
     use rustix::io::Errno as E;

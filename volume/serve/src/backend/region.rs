@@ -317,37 +317,26 @@ impl Region {
         // A partition in use would be another way to mount the disk.
         let result =
             result.and_then(|()| home.read_partitions().map_err(io("reading the partitions of")));
-        match result {
-            Ok(()) => {
-                self.turn(UP);
-                Ok(())
-            }
-            Err(e) => {
-                if touched {
-                    self.turn(HALFWAY);
-                    // If this fails too, the next try ends it.
-                    let _ = self.take_down(home);
-                }
-                Err(e)
-            }
+        if result.is_ok() {
+            self.turn(UP);
+        } else if touched {
+            self.turn(HALFWAY);
+            // If this fails too, the next try ends it.
+            let _ = self.take_down(home);
         }
+        result
     }
 
     /// Takes the guard down durably; no I/O on home's ends may be in flight. After a failure
     /// clients can read home's ends, and cannot write them until a later try succeeds.
     pub(crate) fn take_down(&self, home: &Disk) -> Result<(), GuardError> {
-        match self.with(home, |g| g.take_down()) {
-            Ok(()) => {
-                self.turn(DOWN);
-                // A partition in use is already known to its user.
-                let _ = home.read_partitions();
-                Ok(())
-            }
-            Err(e) => {
-                self.turn(HALFWAY);
-                Err(e)
-            }
+        let taken = self.with(home, |g| g.take_down());
+        self.turn(if taken.is_ok() { DOWN } else { HALFWAY });
+        if taken.is_ok() {
+            // A partition in use is already known to its user.
+            let _ = home.read_partitions();
         }
+        taken
     }
 
     /// See [`Guard::fault`].

@@ -208,10 +208,7 @@ fn carry_out<T>(files: &Files, mut job: Job, report: impl FnOnce(EndedJob) -> T)
             Ok(())
         }
     };
-    let told = match &result {
-        Ok(()) => Ok(()),
-        Err(failed) => Err(errno_of(failed.errno)),
-    };
+    let told = result.as_ref().copied().map_err(|failed| errno_of(failed.errno));
     let reported = report(EndedJob { name: job.name, result: told, buf: job.buf, runs });
     drop(result);
     reported

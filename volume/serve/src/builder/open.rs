@@ -94,7 +94,7 @@ impl Builder {
                 let s = &lasting.superblock;
                 let divided = s.geometry().map_or(config, |geo| divided_like(config, s, &geo));
                 let front = self.front(&divided)?;
-                let (mut engine, report) = lasting.attach(config, self.moved, self.drain)?;
+                let (mut engine, report) = lasting.attach(config, self.moved, self.to_drain)?;
                 if self.free_from_ext && engine.replicated().is_some() && report.dirty == 0 {
                     engine.seed_free(lasting.free_in_ext()?);
                 }

@@ -6,13 +6,7 @@ use seekless_host::tracing::{Entries, PageLayout, check_entries, common_type};
 use super::format::EventLayout;
 use super::recorder::{BlockEventKind, Decoder};
 
-/// Page and event as described by Linux 6.18 on x86-64.
-pub(super) const PAGE: &str = "\
-\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;
-\tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;
-\tfield: int overwrite;\toffset:8;\tsize:1;\tsigned:1;
-\tfield: char data;\toffset:16;\tsize:4080;\tsigned:0;
-";
+/// As described by Linux 6.18 on x86-64.
 pub(super) const EVENT: &str = "name: block_bio_queue
 ID: 2097
 format:
@@ -45,7 +39,8 @@ pub(super) fn decoder(page: &str, event: &str) -> Result<Decoder, String> {
 pub fn page(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let _ = check_entries(&text);
-    for (page, event) in [(PAGE, EVENT), (&*text, EVENT), (PAGE, &*text)] {
+    let page = PageLayout::EXAMPLE;
+    for (page, event) in [(page, EVENT), (&*text, EVENT), (page, &*text)] {
         let Ok(decoder) = decoder(page, event) else { continue };
         let Some(entries) = Entries::new(data, &decoder.page) else { continue };
         let bytes: usize = entries.map(|(_, entry)| entry.len()).sum();

@@ -389,7 +389,7 @@ mod tests {
     ];
 
     fn decoder() -> Decoder {
-        fuzzing::decoder(fuzzing::PAGE, fuzzing::EVENT).unwrap()
+        fuzzing::decoder(PageLayout::EXAMPLE, fuzzing::EVENT).unwrap()
     }
 
     #[test]
@@ -429,7 +429,7 @@ mod tests {
         for page in PAGES {
             fuzzing::page(page);
         }
-        fuzzing::page(fuzzing::PAGE.as_bytes());
+        fuzzing::page(PageLayout::EXAMPLE.as_bytes());
         fuzzing::page(fuzzing::EVENT.as_bytes());
     }
 

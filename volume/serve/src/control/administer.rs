@@ -367,11 +367,8 @@ fn open_here(
     area: Option<&Path>,
     moved: bool,
 ) -> Result<ServerHandle, AdministerError> {
-    let mut builder = Builder::new(Backing::named(backing)?).moved(moved).to_drain(true);
-    if let Some(area) = area {
-        builder = builder.area_path(area.to_owned());
-    }
-    let server = builder.spawn()?;
+    let builder = Builder::new(Backing::named(backing)?).moved(moved).to_drain(true);
+    let server = builder.area_path(area.map(Path::to_owned)).spawn()?;
     if server.attached().is_none() {
         return Err(AdministerError::NoArea(backing.to_owned()));
     }

@@ -84,10 +84,7 @@ fn request<T: DeserializeOwned>(
     let answer = exchange(stream, host, &secret, target, sent);
     let answer = answer.map_err(|source| AskError::Silent { address: address.clone(), source })?;
     let strange = |why: String| AskError::Answer { address: address.clone(), why };
-    let body = body(&answer).map_err(|e| match e {
-        Bad::Refused(why) => AskError::Refused(why),
-        Bad::Strange(why) => strange(why),
-    })?;
+    let body = body(&answer).map_err(strange)?.map_err(AskError::Refused)?;
     serde_json::from_slice(body).map_err(|e| {
         strange(format!("{}: this version of seekless cannot read the answer: {e}", target.1))
     })
@@ -112,42 +109,30 @@ fn exchange(
     Ok(answer)
 }
 
-/// A bad answer.
-#[derive(Debug, PartialEq, Eq)]
-enum Bad {
-    /// The server refuses.
-    Refused(String),
-    /// The form is wrong.
-    Strange(String),
-}
-
-fn body(answer: &[u8]) -> Result<&[u8], Bad> {
-    let strange = |why: &str| Bad::Strange(why.to_owned());
+/// The body, or why the server refuses. The outer error says that the form is wrong.
+fn body(answer: &[u8]) -> Result<Result<&[u8], String>, String> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut head = httparse::Response::new(&mut headers);
     let Ok(httparse::Status::Complete(end)) = head.parse(answer) else {
-        return Err(strange("the answer is not HTTP"));
+        return Err("the answer is not HTTP".to_owned());
     };
     let body = answer.get(end..).unwrap_or_default();
     match head.code.unwrap_or_default() {
         200 => {}
-        401 => {
-            return Err(Bad::Strange(format!("the server needs a valid token: set {TOKEN}")));
-        }
-        409 => return Err(Bad::Refused(String::from_utf8_lossy(body).trim().to_owned())),
-        421 => return Err(strange("the server does not accept this host name: use its address")),
+        401 => return Err(format!("the server needs a valid token: set {TOKEN}")),
+        409 => return Ok(Err(String::from_utf8_lossy(body).trim().to_owned())),
+        421 => return Err("the server does not accept this host name: use its address".to_owned()),
         code => {
             let word = head.reason.unwrap_or_default();
-            let why = format!("the answer was {code} {word}; is this a seekless server?");
-            return Err(Bad::Strange(why));
+            return Err(format!("the answer was {code} {word}; is this a seekless server?"));
         }
     }
     let length = head.headers.iter().find(|h| h.name.eq_ignore_ascii_case("content-length"));
     let length = length.and_then(|h| str::from_utf8(h.value).ok()?.trim().parse::<usize>().ok());
     if length.is_some_and(|l| l != body.len()) {
-        return Err(strange("the answer was cut off"));
+        return Err("the answer was cut off".to_owned());
     }
-    Ok(body)
+    Ok(Ok(body))
 }
 
 #[cfg(test)]
@@ -156,9 +141,10 @@ mod tests {
 
     #[test]
     fn answers_good_and_bad() {
-        assert_eq!(body(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi").unwrap(), b"hi");
-        let refused = body(b"HTTP/1.1 409 Conflict\r\n\r\nnot now\n").unwrap_err();
-        assert_eq!(refused, Bad::Refused("not now".to_owned()));
+        let good = body(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi");
+        assert_eq!(good, Ok(Ok(&b"hi"[..])));
+        let refused = body(b"HTTP/1.1 409 Conflict\r\n\r\nnot now\n");
+        assert_eq!(refused, Ok(Err("not now".to_owned())));
         for (answer, word) in [
             (&b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nhi"[..], "cut off"),
             (b"HTTP/1.1 401 Unauthorized\r\n\r\n", "token"),
@@ -168,7 +154,7 @@ mod tests {
             (b"\r\n\r\n", "HTTP"),
             (b"", "HTTP"),
         ] {
-            let Bad::Strange(why) = body(answer).unwrap_err() else { panic!("{answer:?}") };
+            let why = body(answer).unwrap_err();
             assert!(why.contains(word), "{why}");
         }
     }

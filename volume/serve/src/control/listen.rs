@@ -81,11 +81,6 @@ impl ControlledVolume {
     fn tell(&self, what: MainThread) -> Result<(), String> {
         if (self.tell)(what) { Ok(()) } else { Err("the server is ending".to_owned()) }
     }
-
-    fn users(&self) -> String {
-        let users = self.volume.users(self.mount.as_deref());
-        if users.is_empty() { String::new() } else { users.to_string() }
-    }
 }
 
 impl ControlAnswers for ControlledVolume {
@@ -114,7 +109,9 @@ impl ControlAnswers for ControlledVolume {
                 self.plans_nothing.clone().map_or(Ok(()), Err)?;
                 self.tell(MainThread::Replan)?;
             }
-            VolumeCommand::Users => return json(&self.users()),
+            VolumeCommand::Users => {
+                return json(&self.volume.users(self.mount.as_deref()).to_string());
+            }
             VolumeCommand::Stop { force } => {
                 let (reply, answer) = sync_channel(1);
                 self.tell(MainThread::Stop { force, reply })?;

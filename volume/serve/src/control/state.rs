@@ -187,7 +187,6 @@ impl VolumeState {
             schema: VOLUME_SCHEMA.to_owned(),
             backing: backing.display().to_string(),
             served: true,
-            started_unix_ms: 0,
             lasting: a.lasting,
             size_bytes: size.0,
             area_bytes: area.0,
@@ -202,7 +201,6 @@ impl VolumeState {
             homeward_bytes: stats.engine.destaged_bytes
                 + stats.engine.zeroed_bytes
                 + stats.engine.checkpoint_bytes,
-            verdict: None,
             adaptive: AdaptiveStatus::of(stats, guard),
             replicas: a.replicas.map(|r| ReplicaState::of(&r, stats)),
             requests: stats.engine.requests,
@@ -211,10 +209,10 @@ impl VolumeState {
             scrub: a.scrub,
             elsewhere: stats.elsewhere,
             memory: Some(stats.memory),
-            operations: None,
             fell_back: a.fell_back,
             trouble: a.trouble.map(|t| t.to_string()),
             last_failure: failure,
+            ..Self::default()
         }
     }
 }

@@ -84,10 +84,8 @@ fn password(value: &[u8]) -> Vec<u8> {
         return Vec::new();
     }
     let pair = BASE64_STANDARD.decode(rest).unwrap_or_default();
-    match pair.iter().position(|b| *b == b':') {
-        Some(at) => pair[at + 1..].to_vec(),
-        None => Vec::new(),
-    }
+    let colon = pair.iter().position(|b| *b == b':');
+    colon.map_or_else(Vec::new, |at| pair[at + 1..].to_vec())
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use seekless_block::{Bytes, Extent, Lba, Op};
 use seekless_disk::{Device, Scheduler, SpinDown, catalogue};
+use seekless_engine::RoomFrom;
 use seekless_learn::{DAY, EDGES_MAX, POLICIES, Pages};
 use seekless_sim::{EngineSpace, Replay, SimConfig, Simulation};
 

@@ -12,6 +12,7 @@ use seekless_nbd::Errno;
 
 use super::sys::{Queue, QueueEvent};
 use super::wire::{Descriptor, OP_DISCARD, OP_FLUSH, OP_READ, OP_WRITE, OP_WRITE_ZEROES, data_at};
+use crate::backend::host_number;
 use crate::backend::workers::ring;
 use crate::handle::Injector;
 use crate::server::Job;
@@ -87,7 +88,7 @@ impl Service {
                 let _ = self.volume.submit(job);
                 Ok(())
             }
-            Err(errno) => self.queue.answer(tag, result_of(errno)),
+            Err(errno) => self.queue.answer(tag, -host_number(errno)),
         }
     }
 
@@ -134,13 +135,13 @@ impl Service {
         let request = self.queue.request(tag);
         let bytes = u64::from(request.sectors) * SECTOR_BYTES;
         let result = match (result, request.op()) {
-            (Err(errno), _) => result_of(errno),
+            (Err(errno), _) => -host_number(errno),
             (Ok(data), OP_READ) => {
                 let part = data.get(..bytes as usize).unwrap_or_default();
                 let given = self.queue.device().write_all_at(part, data_at(tag));
                 let whole = given.is_ok() && part.len() as u64 == bytes;
                 self.spare.push(data);
-                if whole { bytes as i32 } else { result_of(Errno::Io) }
+                if whole { bytes as i32 } else { -libc::EIO }
             }
             (Ok(data), OP_WRITE) => {
                 self.spare.push(data);
@@ -160,19 +161,6 @@ fn of_request(result: Result<Vec<u8>, Errno>) -> io::Result<Result<Vec<u8>, Errn
         return Err(io::ErrorKind::BrokenPipe.into());
     }
     Ok(result)
-}
-
-/// A negative number of the host.
-fn result_of(errno: Errno) -> i32 {
-    -match errno {
-        Errno::Perm => libc::EPERM,
-        Errno::NoMem => libc::ENOMEM,
-        Errno::Inval => libc::EINVAL,
-        Errno::NoSpc => libc::ENOSPC,
-        Errno::Overflow => libc::EOVERFLOW,
-        Errno::NotSup => libc::EOPNOTSUPP,
-        Errno::Io | Errno::Shutdown | Errno::Other(_) => libc::EIO,
-    }
 }
 
 #[cfg(test)]

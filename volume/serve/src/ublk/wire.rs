@@ -78,8 +78,7 @@ impl ControlCommand {
 
     /// The bytes in a submission of 128 bytes.
     pub(super) fn bytes(&self) -> [u8; 80] {
-        let mut bytes = [0; 80];
-        let parts: [&[u8]; 8] = [
+        joined(&[
             &self.device.to_ne_bytes(),
             &self.queue.to_ne_bytes(),
             &self.len.to_ne_bytes(),
@@ -88,11 +87,7 @@ impl ControlCommand {
             &self.path_len.to_ne_bytes(),
             &self.pad.to_ne_bytes(),
             &self.reserved.to_ne_bytes(),
-        ];
-        for (to, from) in bytes.iter_mut().zip(parts.concat()) {
-            *to = from;
-        }
-        bytes
+        ])
     }
 }
 
@@ -190,12 +185,13 @@ impl Descriptor {
 
 /// `struct ublksrv_io_cmd`: the queue, the request's tag, and its result.
 pub(super) fn io_command(tag: u16, result: i32) -> [u8; 16] {
-    let mut bytes = [0; 16];
-    let queue = 0u16;
-    let parts: [&[u8]; 3] = [&queue.to_ne_bytes(), &tag.to_ne_bytes(), &result.to_ne_bytes()];
-    for (to, from) in bytes.iter_mut().zip(parts.concat()) {
-        *to = from;
-    }
+    joined(&[&0u16.to_ne_bytes(), &tag.to_ne_bytes(), &result.to_ne_bytes()])
+}
+
+/// The parts one after the other, and zeroes.
+fn joined<const N: usize>(parts: &[&[u8]]) -> [u8; N] {
+    let mut bytes = [0; N];
+    bytes.iter_mut().zip(parts.concat()).for_each(|(to, from)| *to = from);
     bytes
 }
 

@@ -49,6 +49,9 @@ const PAYLOAD_MOST: u32 = 1 << 20;
 /// Longest discard, and longest write of zeroes, of one request. A slow disk that writes the zeroes
 /// answers within [`SILENCE`], and other requests come in between.
 const RANGE_MOST: u64 = 32 << 20;
+/// What a server offers that writes zeroes, also if that must be fast.
+const FAST_ZEROES: TransmissionFlags =
+    TransmissionFlags::SEND_WRITE_ZEROES.union(TransmissionFlags::SEND_FAST_ZERO);
 
 /// The server's answers about the export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -394,12 +397,8 @@ impl Remote {
             Op::Discard => client.trim(at, len),
             Op::WriteZeroes => {
                 let mut how = CommandFlags::NONE;
-                if flags.contains(Flags::NO_HOLE) {
-                    how = how.union(CommandFlags::NO_HOLE);
-                }
-                if flags.contains(FAST_ZERO) {
-                    how = how.union(CommandFlags::FAST_ZERO);
-                }
+                how.set(CommandFlags::NO_HOLE, flags.contains(Flags::NO_HOLE));
+                how.set(CommandFlags::FAST_ZERO, flags.contains(FAST_ZERO));
                 client.write_zeroes(at, len, how)
             }
             Op::Read | Op::Flush => Ok(()),
@@ -437,16 +436,11 @@ impl Remote {
             }
             // The client no longer needs the bytes; nothing promises that they go.
             Op::Discard if !self.has(TransmissionFlags::SEND_TRIM) => return Ok(()),
-            Op::WriteZeroes if !self.has(TransmissionFlags::SEND_WRITE_ZEROES) => {
-                if flags.contains(FAST_ZERO) {
-                    return Err(Errno::OPNOTSUPP);
-                }
-                self.write_zeroes(at, len)?;
-            }
-            Op::WriteZeroes
-                if flags.contains(FAST_ZERO) && !self.has(TransmissionFlags::SEND_FAST_ZERO) =>
-            {
+            Op::WriteZeroes if flags.contains(FAST_ZERO) && !self.has(FAST_ZEROES) => {
                 return Err(Errno::OPNOTSUPP);
+            }
+            Op::WriteZeroes if !self.has(TransmissionFlags::SEND_WRITE_ZEROES) => {
+                self.write_zeroes(at, len)?;
             }
             Op::Write | Op::Discard | Op::WriteZeroes => self.in_parts(op, flags, at, len, buf)?,
         }
@@ -471,13 +465,11 @@ impl Remote {
             Op::Write => u64::from(self.offer.most),
             _ => RANGE_MOST - at % RANGE_MOST,
         };
-        let mut kept = Flags::NONE;
-        for flag in [Flags::NO_HOLE, FAST_ZERO] {
-            kept = Flags(kept.0 | (flags.0 & flag.0));
-        }
+        let mut kept = Flags::NO_HOLE.union(FAST_ZERO);
         if op == Op::Write && self.has(TransmissionFlags::SEND_FUA) {
-            kept = Flags(kept.0 | (flags.0 & Flags::FUA.0));
+            kept = kept.union(Flags::FUA);
         }
+        let kept = Flags(flags.0 & kept.0);
         let mut done = 0;
         while done < len {
             let part = (len - done).min(most(at + done));

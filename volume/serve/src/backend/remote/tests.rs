@@ -4,11 +4,11 @@
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
 use std::sync::Barrier;
 
 use seekless_engine::Target;
 use seekless_nbd::{Command, Export, Request, ServerSession};
+use tempfile::TempDir;
 
 use self::other_server::serve;
 use super::*;
@@ -54,12 +54,13 @@ struct Other {
 struct Home {
     other: Arc<Other>,
     remote: Remote,
-    path: PathBuf,
+    _dir: TempDir,
 }
 
 impl Home {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("seekless-{}-{name}", std::process::id()));
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
         let listener = UnixListener::bind(&path).unwrap();
         let other = Arc::new(Other::default());
         locked(&other.scene).disk = vec![0; SIZE];
@@ -71,7 +72,7 @@ impl Home {
         });
         let uri = format!("nbd+unix:///?socket={}", path.display()).parse().unwrap();
         let remote = Remote::connect(uri, false).unwrap();
-        Self { other, remote, path }
+        Self { other, remote, _dir: dir }
     }
 
     /// Over connections of their own.
@@ -91,12 +92,6 @@ impl Home {
     fn read(&self, at: u64) -> Result<u8, Errno> {
         let mut sector = [9; 512];
         self.remote.read(at, &mut sector).map(|()| sector[0])
-    }
-}
-
-impl Drop for Home {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.path);
     }
 }
 
@@ -202,6 +197,11 @@ impl Other {
         }
     }
 
+    fn hold_and_fail(&self, holds: Command, fails: Command) {
+        let mut scene = locked(&self.scene);
+        (scene.holds, scene.fails) = (Some(holds), Some(fails));
+    }
+
     /// Sends the answers that it holds.
     fn answer(&self) {
         locked(&self.scene).holds = None;
@@ -229,7 +229,7 @@ impl Scene {
 /// A write is on the disk of the other server, which dies before its answer; a reader has seen it.
 #[test]
 fn a_read_behind_a_reconnect_is_no_older_than_one_before_it() {
-    let home = Home::new("remote-unanswered");
+    let home = Home::new();
     home.write(Flags::NONE, 0, 4096, 1);
     locked(&home.other.scene).swallows = Some(2);
     std::thread::scope(|scope| {
@@ -249,7 +249,7 @@ fn a_read_behind_a_reconnect_is_no_older_than_one_before_it() {
 /// The server cannot carry it out: only its own thread fails.
 #[test]
 fn changes_that_are_never_answered_hold_up_nobody_else() {
-    let mut home = Home::new("remote-never");
+    let mut home = Home::new();
     home.remote.patience = Duration::from_secs(3);
     home.remote.silence = Duration::from_millis(500);
     locked(&home.other.scene).swallows = Some(2);
@@ -268,7 +268,7 @@ fn changes_that_are_never_answered_hold_up_nobody_else() {
 
 #[test]
 fn a_change_behind_one_that_is_never_answered_fails_with_it() {
-    let mut home = Home::new("remote-behind");
+    let mut home = Home::new();
     home.remote.patience = Duration::from_secs(3);
     home.remote.silence = Duration::from_millis(500);
     locked(&home.other.scene).swallows = Some(2);
@@ -287,7 +287,7 @@ fn a_change_behind_one_that_is_never_answered_fails_with_it() {
 /// The other server reports a page that it could not write once, to any client.
 #[test]
 fn a_durable_discard_beside_a_flush_that_failed_is_not_believed() {
-    let home = Home::new("remote-durable");
+    let home = Home::new();
     locked(&home.other.scene).fails_late = true;
     std::thread::scope(|scope| {
         let flush = scope.spawn(|| home.flush());
@@ -302,7 +302,7 @@ fn a_durable_discard_beside_a_flush_that_failed_is_not_believed() {
 /// the other server carried the writes out, and that order is kept when they are sent again.
 #[test]
 fn overlapping_changes_are_sent_one_after_the_other() {
-    let home = Home::new("remote-overlap");
+    let home = Home::new();
     locked(&home.other.scene).swallows = Some(1);
     std::thread::scope(|scope| {
         let first = scope.spawn(|| home.write(Flags::NONE, 0, 8192, 1));
@@ -327,7 +327,7 @@ fn overlapping_changes_are_sent_one_after_the_other() {
 /// 64 requests wait for a server without an answer, and 64 come right behind.
 #[test]
 fn a_silent_server_costs_all_requests_one_attempt() {
-    let mut home = Home::new("remote-silent");
+    let mut home = Home::new();
     home.remote.patience = Duration::from_millis(100);
     home.remote.silence = Duration::from_millis(300);
     let before = {
@@ -362,7 +362,7 @@ fn a_silent_server_costs_all_requests_one_attempt() {
 /// If seekless died between two of these writes, the older bytes would stay.
 #[test]
 fn no_older_bytes_are_sent_again_over_durable_ones() {
-    let home = Home::new("remote-older");
+    let home = Home::new();
     home.write(Flags::FUA, 0, 4096, 1);
     assert_eq!(locked(&home.remote.unflushed).bytes(), 0, "nothing is kept");
     home.write(Flags::NONE, 0, 8192, 2);
@@ -376,7 +376,7 @@ fn no_older_bytes_are_sent_again_over_durable_ones() {
 
 #[test]
 fn a_bad_first_sector_does_not_end_a_home() {
-    let mut home = Home::new("remote-bad");
+    let mut home = Home::new();
     home.remote.patience = Duration::from_secs(5);
     locked(&home.other.scene).is_bad = true;
     home.other.die();
@@ -388,7 +388,7 @@ fn a_bad_first_sector_does_not_end_a_home() {
 /// The volume does not know of the first flush, and its failure may be about any client's writes.
 #[test]
 fn a_flush_beside_one_that_nobody_asked_for_fails_with_it() {
-    let home = Home::new("remote-unasked");
+    let home = Home::new();
     locked(&home.other.scene).fails_late = true;
     std::thread::scope(|scope| {
         let discard = || home.remote.change(Op::Discard, Flags::FUA, 0, 4096, &[]);
@@ -404,7 +404,7 @@ fn a_flush_beside_one_that_nobody_asked_for_fails_with_it() {
 /// ended well beside it would forget the first write.
 #[test]
 fn a_flush_that_nobody_asked_for_waits_for_durable_writes_in_flight() {
-    let home = Home::new("remote-beside");
+    let home = Home::new();
     home.write(Flags::NONE, 0, 4096, 1);
     locked(&home.other.scene).swallows = Some(2);
     std::thread::scope(|scope| {
@@ -430,12 +430,9 @@ fn a_flush_that_nobody_asked_for_waits_for_durable_writes_in_flight() {
 /// flush ends well, and must not be reported first.
 #[test]
 fn a_durable_write_that_fails_is_reported_before_another_flush_begins() {
-    let home = Home::new("remote-order");
+    let home = Home::new();
     let files = home.files();
-    {
-        let mut scene = locked(&home.other.scene);
-        (scene.holds, scene.fails) = (Some(Command::Write), Some(Command::Write));
-    }
+    home.other.hold_and_fail(Command::Write, Command::Write);
     std::thread::scope(|scope| {
         let write = scope.spawn(|| {
             let failed = files.change(Target::Home, Op::Write, Flags::FUA, 0, 4096, &[1; 4096]);
@@ -455,12 +452,9 @@ fn a_durable_write_that_fails_is_reported_before_another_flush_begins() {
 /// well.
 #[test]
 fn a_flush_that_fails_between_a_discard_and_its_flush_fails_both() {
-    let home = Home::new("remote-between");
+    let home = Home::new();
     let files = home.files();
-    {
-        let mut scene = locked(&home.other.scene);
-        (scene.holds, scene.fails) = (Some(Command::Trim), Some(Command::Flush));
-    }
+    home.other.hold_and_fail(Command::Trim, Command::Flush);
     let change =
         |op, flags, len| files.change(Target::Home, op, flags, 0, len, &[]).map_err(Errno::from);
     std::thread::scope(|scope| {
@@ -475,12 +469,9 @@ fn a_flush_that_fails_between_a_discard_and_its_flush_fails_both() {
 /// The same if a write with FUA had the report.
 #[test]
 fn a_durable_write_that_fails_between_a_discard_and_its_flush_fails_both() {
-    let home = Home::new("remote-between-write");
+    let home = Home::new();
     let files = home.files();
-    {
-        let mut scene = locked(&home.other.scene);
-        (scene.holds, scene.fails) = (Some(Command::Trim), Some(Command::Write));
-    }
+    home.other.hold_and_fail(Command::Trim, Command::Write);
     let change = |op, at, buf: &[u8]| {
         files.change(Target::Home, op, Flags::FUA, at, 4096, buf).map_err(Errno::from)
     };
@@ -496,7 +487,7 @@ fn a_durable_write_that_fails_between_a_discard_and_its_flush_fails_both() {
 /// Byte by byte, the answer takes seconds.
 #[test]
 fn an_answer_has_an_end_in_time() {
-    let home = Home::new("remote-drip");
+    let home = Home::new();
     let (mut client, _) = dial(&home.remote.uri, None, Duration::from_secs(1)).unwrap();
     locked(&home.other.scene).drips = true;
     let error = client.read(0, 512).unwrap_err();
