@@ -37,6 +37,12 @@ impl Code {
         Self { files, crates }
     }
 
+    /// The names of all functions.
+    pub(crate) fn functions(&self) -> BTreeSet<&str> {
+        let behind = self.files.iter().flat_map(|(_, code)| code.split("fn ").skip(1));
+        behind.map(|rest| &rest[..rest.find(|c| !is_part(c)).unwrap_or(rest.len())]).collect()
+    }
+
     /// Whether a file below this path, or of this path, defines the function.
     pub(crate) fn has_fn_in(&self, path: &str, name: &str) -> bool {
         let path = path.trim_end_matches('/');

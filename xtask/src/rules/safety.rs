@@ -1,5 +1,6 @@
 //! Every row of ARCHITECTURE.md's table of safety rules names files that are there, by their whole
-//! paths, and test functions that stand in one of these files or folders.
+//! paths, and test functions that stand in one of these files or folders. The pages about promises
+//! name test functions that are somewhere in the code.
 
 use crate::markdown::code_spans;
 use crate::names::Code;
@@ -7,6 +8,8 @@ use crate::repo::{Finding, Repo};
 
 const FILE: &str = "ARCHITECTURE.md";
 const HEADING: &str = "## Safety rules";
+/// Folders of pages that name tests.
+const PAGES: &[&str] = &["docs/believing/", "benches/engine/runs/"];
 
 pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
     let Some(text) = repo.text(FILE) else { return vec![Finding::new(FILE, "is missing")] };
@@ -54,6 +57,22 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
     if rows == 0 {
         found.push(Finding::new(FILE, format!("has no table below a heading `{HEADING}...`")));
     }
+    found.extend(unknown_tests(repo, &code));
+    found
+}
+
+/// Names of five words or more are names of tests: keys of JSON and of settings are shorter.
+fn unknown_tests(repo: &Repo, code: &Code) -> Vec<Finding> {
+    let functions = code.functions();
+    let mut found = Vec::new();
+    for (path, text) in repo.ending(".md").filter(|(p, _)| PAGES.iter().any(|f| p.starts_with(f))) {
+        for (n, line) in text.lines().enumerate() {
+            let tests = code_spans(line).filter(|s| is_name(s) && s.matches('_').count() >= 4);
+            for name in tests.filter(|name| !functions.contains(name)) {
+                found.push(Finding::at(path, n + 1, format!("no function `{name}` in the code")));
+            }
+        }
+    }
     found
 }
 
@@ -92,6 +111,17 @@ mod tests {
             assert_eq!(check(&repo).len(), findings, "{cell}: {:?}", check(&repo));
         }
         assert_eq!(check(&Repo::of(&[(FILE, "# A\n")])).len(), 1);
+        for (page, name, findings) in [
+            ("docs/believing/a.md", "what_was_written_is_read", 0),
+            ("docs/believing/a.md", "what_was_written_is_red", 1),
+            ("docs/believing/a.md", "spin_up_s", 0),
+            ("docs/using/a.md", "what_was_written_is_red", 0),
+        ] {
+            let text = format!("Tested: `{name}`.\n");
+            let test = ("a/tests/t.rs", "fn what_was_written_is_read() {}");
+            let repo = Repo::of(&[(page, &text), test]);
+            assert_eq!(unknown_tests(&repo, &Code::of(&repo)).len(), findings, "{page} {name}");
+        }
         assert_eq!(check(&Repo::of(&[])).len(), 1);
     }
 }
