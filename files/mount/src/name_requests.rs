@@ -140,6 +140,10 @@ impl MountedDir {
             self.groups.note_write(&handle);
             let file = self.open_node(ino, OFlags::WRONLY)?;
             if !self.groups.resize(&handle, &file, size)? {
+                if size > 0 {
+                    // Zeroes would look like the contents of a lost file.
+                    self.groups.check_ungrouped(&file, &rustix::fs::fstat(&file)?)?;
+                }
                 rustix::fs::ftruncate(&file, size)?;
                 if size == 0 {
                     self.groups.drop_lost_marker(&file)?;
