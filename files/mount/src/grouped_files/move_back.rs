@@ -176,7 +176,13 @@ impl GroupedFiles {
         let Some(file) = self.peek(handle).filter(|k| k.has_number(number)) else {
             return Ok(false);
         };
-        let inode = self.underlying.open_handle(handle, OFlags::RDWR)?;
+        let inode = self.underlying.open_handle(handle, OFlags::RDWR).inspect_err(|_| {
+            if is_empty && !self.is_settled(number) {
+                // Bytes in the inode of a leaving file pass for ours, and the next move home would
+                // overwrite those of another program.
+                let _ = self.ask(Ask::Settle { files: vec![number] });
+            }
+        })?;
         if is_empty {
             self.check_empty(handle, &file, &inode)?;
         }
