@@ -202,7 +202,11 @@ impl GroupedFiles {
     fn prepare_to_leave(&self, handle: &InodeHandle) -> Result<Option<(FileNumber, bool)>, Errno> {
         let _lock = self.changing(handle);
         let Some(file) = self.lookup_clean(handle)? else { return Ok(None) };
-        let inode = self.open_inode(handle, OFlags::PATH)?.ok_or(Errno::STALE)?;
+        let Some(inode) = self.open_inode(handle, OFlags::PATH)? else {
+            // Only entries of missing inodes are looked for in the whole directory, and dropped.
+            self.set_check(handle, file.number, MarkerCheck::Missing);
+            return Err(Errno::STALE);
+        };
         let is_empty = self.is_settled(file.number);
         if is_empty {
             self.check_empty(handle, &file, &inode)?;
