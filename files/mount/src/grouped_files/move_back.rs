@@ -186,6 +186,8 @@ impl GroupedFiles {
         if is_empty {
             self.check_empty(handle, &file, &inode)?;
         }
+        // The move by a client that failed meanwhile has settled the file again.
+        let is_leaving = is_leaving && !self.is_settled(number);
         // Bytes that a client has written since are only in memory. The inode must not have newer
         // bytes than the device of the store: after a crash they would look like bytes of another
         // program.

@@ -187,8 +187,10 @@ impl GroupedFiles {
         let guards: Vec<_> = locks.iter().map(|&i| held(self.locks[i].write())).collect();
         let (marked, mut unwanted) = self.mark_all(coming, busy);
         let (came, emptied) = self.take_over(&marked, &mut unwanted);
-        drop(guards);
+        // Until they are settled, no client moves them home, where a settled file has no bytes of
+        // ours, and no client writes to them, whose inodes may still have the old bytes after a crash.
         self.settle_emptied(&emptied);
+        drop(guards);
         self.counts.came.fetch_add(came.len() as u64, Relaxed);
         self.counts.given_up.fetch_add(unwanted.len() as u64, Relaxed);
         for number in unwanted {

@@ -100,6 +100,30 @@ fn a_write_before_the_move_of_a_leaving_file_is_not_taken_for_one_by_another_pro
     }
 }
 
+/// A client has tried to move a file home, between the two halves of a move by the shuffler, and has
+/// settled the file again.
+#[test]
+fn a_move_of_a_file_that_was_settled_meanwhile_makes_it_leave_again() {
+    for stop in 0.. {
+        let Some(mut dir) = prepared(&ACTIONS[1]) else { return };
+        let (groups, handle) = (dir.groups(), dir.handle(1));
+        let number = groups.peek(&handle).unwrap().number;
+        groups.ask(Ask::Leave { files: vec![number] }).unwrap();
+        groups.ask(Ask::Settle { files: vec![number] }).unwrap();
+        groups.ask(Ask::Sync { file: None }).unwrap();
+        let steps = &groups.underlying.steps;
+        steps.left.store(stop, SeqCst);
+        let moved = groups.move_prepared(&handle, (number, true), true);
+        let ended = steps.left.load(SeqCst) >= 0;
+        dir.attach();
+        dir.check_twice(&format!("stopped after {stop} steps"));
+        if ended {
+            assert_eq!(moved, Ok(true));
+            break;
+        }
+    }
+}
+
 /// Bytes that another program wrote without the mount after a kill of the server, before the next
 /// mount: the store has not committed yet that the inode was empty.
 #[test]
