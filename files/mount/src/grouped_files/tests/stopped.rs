@@ -128,13 +128,21 @@ fn a_move_of_a_file_that_was_settled_meanwhile_makes_it_leave_again() {
 /// mount: the store has not committed yet that the inode was empty.
 #[test]
 fn bytes_written_after_a_kill_without_the_mount_are_kept() {
-    for (bytes, leaving, kept) in [
-        (b"by somebody".to_vec(), false, true),
-        (b"by somebody".to_vec(), true, true),
-        (vec![7; 70_000], true, true),
+    for (bytes, leaving, restored, kept) in [
+        (b"by somebody".to_vec(), false, false, true),
+        (b"by somebody".to_vec(), true, false, true),
+        (vec![7; 70_000], true, false, true),
         // What a move home had written.
-        (content(0)[..1_000].to_vec(), true, false),
-        ([&[0; 512], &content(0)[512..]].concat(), true, false),
+        (content(0)[..1_000].to_vec(), true, false, false),
+        ([&[0; 512], &content(0)[512..]].concat(), true, false, false),
+        // Restored from a backup, with the old time.
+        (b"by somebody".to_vec(), false, true, true),
+        (vec![7; content(0).len()], false, true, true),
+        (vec![7; 70_000], false, true, true),
+        // What there was before the move to the store; the host had not written all of it.
+        (content(0), false, true, false),
+        (content(0)[..1_000].to_vec(), false, true, false),
+        ([&content(0)[..512], &[0; 2_488]].concat(), false, true, false),
     ] {
         let Some(mut dir) = prepared(&ACTIONS[1]) else { return };
         if leaving {
@@ -143,6 +151,10 @@ fn bytes_written_after_a_kill_without_the_mount_are_kept() {
         }
         dir.mounted = None;
         fs::write(dir.path(0), &bytes).unwrap();
+        if restored {
+            let file = File::options().write(true).open(dir.path(0)).unwrap();
+            file.set_modified(std::time::UNIX_EPOCH).unwrap();
+        }
         for _ in 0..if kept { 2 } else { 0 } {
             let handle = dir.handle(0);
             let groups = dir.attach();
