@@ -168,8 +168,12 @@ impl GroupedFiles {
         }
         let small = (1..=i64::from(FILE_BYTES_MAX)).contains(&stat.st_size);
         let regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-        // Another name may be outside the directory: its readers would see an empty file.
-        if !small || !regular || stat.st_nlink != 1 || underlying::has_capabilities(&file) {
+        // Another name may be outside the directory: its readers would see an empty file. After a
+        // crash during a move, the times come from the store.
+        let stays = stat.st_nlink != 1
+            || underlying::has_capabilities(&file)
+            || !underlying::can_be_stored(&underlying::times(&stat));
+        if !small || !regular || stays {
             return None;
         }
         let mut data = vec![0; stat.st_size as usize];

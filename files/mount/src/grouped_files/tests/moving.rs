@@ -134,6 +134,34 @@ fn a_move_keeps_times_and_starts_with_an_empty_cache() {
     }
 }
 
+/// After a crash during a move, the times of a file come from the store.
+#[test]
+fn a_file_with_a_time_that_the_store_cannot_hold_is_at_home() {
+    let Some(mut dir) = TestDir::new() else { return };
+    dir.attach();
+    // In the year 2264.
+    let far = UNIX_EPOCH + Duration::from_secs(9_300_000_000);
+    let file = File::options().write(true).open(dir.path(1)).unwrap();
+    file.set_modified(far).unwrap();
+    if file.metadata().unwrap().modified().unwrap() != far {
+        return eprintln!("SKIPPED times far from now: this file system has none");
+    }
+    drop(file);
+    assert_eq!(dir.groups().form_groups(&[dir.handles(&[0, 1])], NOT_BUSY), [Ok(1)]);
+    assert!(dir.groups().peek(&dir.handle(1)).is_none());
+    let handle = dir.handle(0);
+    let node = dir.groups().underlying.open_handle(&handle, OFlags::PATH).unwrap();
+    let ino = dir.mounted().enter(node).unwrap().0.ino.0;
+    for (time, grouped) in [(UNIX_EPOCH + Duration::from_secs(77), true), (far, false)] {
+        let accessed = Some(fuser::TimeOrNow::SpecificTime(time));
+        let changes = Changes { accessed, ..Changes::default() };
+        let seen = dir.mounted().setattr(ino, &changes).unwrap();
+        assert_eq!((seen.atime, seen.size), (time, content(0).len() as u64));
+        assert_eq!(dir.groups().peek(&handle).is_some(), grouped);
+    }
+    dir.check_twice("at the end");
+}
+
 /// A move would remove capabilities.
 #[test]
 fn a_file_with_capabilities_stays() {
