@@ -133,7 +133,13 @@ impl GroupedFiles {
     /// Moves files back, many at a time; a file that cannot move stays. Open files move, too.
     /// Returns the number of moved files.
     pub(crate) fn move_all_back(&self, files: &[InodeHandle]) -> usize {
-        files.chunks(TOGETHER).map(|handles| self.move_together_back(handles)).sum()
+        self.move_back_until(files, || false)
+    }
+
+    /// The same, until `ended`: the other files stay.
+    pub(crate) fn move_back_until(&self, files: &[InodeHandle], ended: impl Fn() -> bool) -> usize {
+        let wanted = files.chunks(TOGETHER).take_while(|_| !ended());
+        wanted.map(|handles| self.move_together_back(handles)).sum()
     }
 
     fn move_together_back(&self, handles: &[InodeHandle]) -> usize {

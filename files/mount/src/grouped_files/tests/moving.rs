@@ -162,6 +162,33 @@ fn a_file_with_a_time_that_the_store_cannot_hold_is_at_home() {
     dir.check_twice("at the end");
 }
 
+/// A shuffle moves up to 8,192 files each way, which takes minutes on a disk.
+#[test]
+fn a_shuffle_stops_soon_after_the_mount_has_ended() {
+    let Some(mut dir) = TestDir::new() else { return };
+    let names: Vec<usize> = (10..80).collect();
+    names.iter().for_each(|name| fs::write(dir.path(*name), content(0)).unwrap());
+    let wanted: Vec<_> = names.chunks(8).map(|names| dir.handles(names)).collect();
+    dir.attach().form_groups(&wanted, NOT_BUSY);
+    assert_eq!(dir.groups().len(), 70);
+    // The shuffler knows none of the files, and wants them at home.
+    let mounted = dir.mounted();
+    watched(&mounted.groups, |_, _| mounted.shuffler.end(), || mounted.shuffle());
+    assert_eq!(dir.groups().len(), 6, "64 files move together");
+    for (ends, grouped) in [(false, 4), (true, 0)] {
+        let Some(mut dir) = TestDir::new() else { return };
+        let all = dir.handles(&[0, 1, 2, 3]);
+        dir.attach().form_groups(std::slice::from_ref(&all), NOT_BUSY);
+        // Now the shuffler knows the group.
+        assert_eq!(dir.attach().move_all_back(&all), 4);
+        if ends {
+            dir.mounted().shuffler.end();
+        }
+        dir.mounted().shuffle();
+        assert_eq!(dir.groups().len(), grouped, "ends: {ends}");
+    }
+}
+
 /// A move would remove capabilities.
 #[test]
 fn a_file_with_capabilities_stays() {
