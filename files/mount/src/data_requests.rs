@@ -4,6 +4,7 @@
 
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use fuser::{BackingId, FileAttr, Request};
@@ -17,9 +18,6 @@ use crate::mounted_dir::{Admitted, MountedDir, Open, OpenIntent};
 use crate::name_requests::{Client, remove_made};
 use crate::shuffle::Observed;
 use crate::underlying::{read_at, write_at};
-
-/// Set-user-ID and set-group-ID.
-const SET_IDS: u32 = 0o6000;
 
 /// The flags of a client's open that hold for ours. The kernel keeps the position in the file, and
 /// direct I/O needs aligned buffers, which we do not have.
@@ -51,6 +49,7 @@ impl MountedDir {
         self.shuffler.observe(Observed::Opened { stream, handle, size });
     }
 
+    /// Opens a file. A truncation (`O_TRUNC`) is a request of its own, which follows.
     pub(super) fn open(
         &self,
         request: &Request,
@@ -59,27 +58,14 @@ impl MountedDir {
         backing: impl FnOnce(&OwnedFd) -> std::io::Result<BackingId>,
     ) -> Result<Admitted, Errno> {
         let handle = self.handle(ino)?;
-        let (truncates, mut how) = (flags.contains(OFlags::TRUNC), OpenIntent::of(flags));
+        let mut how = OpenIntent::of(flags);
         // The file must not move before it counts as open.
-        let (_reading, _changing) = if truncates {
-            (None, Some(self.groups.changing(&handle)))
-        } else {
-            (Some(self.groups.reading(&handle)), None)
-        };
-        // The kernel itself refuses to open a running program for writing. With O_RDONLY|O_TRUNC it
-        // asks only after the file is empty.
-        if truncates && self.is_executed(&handle) {
-            return Err(Errno::TXTBSY);
-        }
+        let _lock = self.groups.reading(&handle);
         if how.writes {
             self.groups.note_write(&handle);
         }
-        if truncates && self.groups.peek(&handle).is_some() {
-            self.groups.resize(&handle, &self.open_node(ino, OFlags::WRONLY)?, 0)?;
-        }
         let kept = self.groups.lookup_clean(&handle)?;
-        let truncate = if truncates && kept.is_none() { OFlags::TRUNC } else { OFlags::empty() };
-        let own = own_flags(flags) | truncate;
+        let own = own_flags(flags);
         let fd = match self.open_node(ino, own) {
             Err(Errno::PERM) if kept.is_none() && only_appends(flags) => {
                 how.appends = true;
@@ -89,15 +75,11 @@ impl MountedDir {
         };
         let stat = rustix::fs::fstat(&fd)?;
         if kept.is_none() {
-            if truncates {
-                self.groups.drop_lost_marker(&fd)?;
-            } else {
-                self.groups.check_ungrouped(&fd, &stat)?;
+            match self.groups.check_ungrouped(&fd, &stat) {
+                // The client may be about to empty the file.
+                Err(Errno::IO) if how.writes => how.lost = true,
+                checked => checked?,
             }
-        }
-        if truncates && request.uid() != 0 && stat.st_mode & SET_IDS != 0 {
-            // A truncation clears the set-ID bits; the kernel leaves that to us here.
-            let _ = rustix::fs::fchmod(&fd, Mode::from_raw_mode(stat.st_mode & 0o1777));
         }
         let size = kept.map_or(stat.st_size.unsigned_abs(), |k| k.size.into());
         self.observe_open(request, handle, size);
@@ -158,9 +140,22 @@ impl MountedDir {
         Ok((attributes, generation, admitted))
     }
 
+    /// An open file whose contents a client wants to read or to change.
+    ///
+    /// # Errors
+    /// `IO` if the file was lost when it was opened, and has not been emptied since.
+    fn opened_whole(&self, fh: u64) -> Result<Arc<Open>, Errno> {
+        let open = self.opened(fh)?;
+        if open.how.lost {
+            let _lock = self.groups.reading(&open.handle);
+            self.groups.check_ungrouped(&open.fd, &rustix::fs::fstat(&open.fd)?)?;
+        }
+        Ok(open)
+    }
+
     /// Reads an open file; fewer than `len` bytes only at its end.
     pub(super) fn read(&self, fh: u64, offset: u64, len: u32) -> Result<Vec<u8>, Errno> {
-        let open = self.opened(fh)?;
+        let open = self.opened_whole(fh)?;
         {
             let _lock = self.groups.reading(&open.handle);
             if let Some(kept) = self.groups.lookup_clean(&open.handle)? {
@@ -181,7 +176,7 @@ impl MountedDir {
 
     /// Writes to an open file.
     pub(super) fn write(&self, fh: u64, offset: u64, data: &[u8]) -> Result<u32, Errno> {
-        let open = self.opened(fh)?;
+        let open = self.opened_whole(fh)?;
         self.write_open(&open, offset, data)
     }
 
@@ -191,7 +186,7 @@ impl MountedDir {
     /// The error of the write, also after a part of the bytes: the kernel takes a short write of
     /// such pages for a whole one, and the client's next sync would succeed.
     pub(super) fn write_pages(&self, fh: u64, offset: u64, data: &[u8]) -> Result<u32, Errno> {
-        let open = self.opened(fh)?;
+        let open = self.opened_whole(fh)?;
         let mut done = 0;
         while done < data.len() {
             match self.write_open(&open, offset + done as u64, &data[done..])? {
@@ -246,7 +241,7 @@ impl MountedDir {
     /// Reserves or gives back space of an open file. The store has neither reserved space nor
     /// holes: the file moves back first.
     pub(super) fn allocate(&self, fh: u64, at: u64, len: u64, how: i32) -> Result<(), Errno> {
-        let open = self.opened(fh)?;
+        let open = self.opened_whole(fh)?;
         {
             let _lock = self.groups.changing(&open.handle);
             self.groups.move_into(&open.handle, &open.fd)?;
@@ -257,7 +252,7 @@ impl MountedDir {
 
     /// The position of the next data, or of the next hole.
     pub(super) fn seek(&self, fh: u64, offset: i64, whence: i32) -> Result<i64, Errno> {
-        let open = self.opened(fh)?;
+        let open = self.opened_whole(fh)?;
         let at = u64::try_from(offset).map_err(|_| Errno::NXIO)?;
         let _lock = self.groups.reading(&open.handle);
         let kept = self.groups.lookup_clean(&open.handle)?;
@@ -280,7 +275,7 @@ impl MountedDir {
         (to, to_at): (u64, u64),
         len: u64,
     ) -> Result<u32, Errno> {
-        let (source, target) = (self.opened(from)?, self.opened(to)?);
+        let (source, target) = (self.opened_whole(from)?, self.opened_whole(to)?);
         // The reply has 32 bits.
         let len = len.min(1 << 30);
         let grouped = |open: &Open| self.groups.peek(&open.handle).is_some();

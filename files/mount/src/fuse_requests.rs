@@ -94,8 +94,13 @@ fn fopen_flags(admitted: &Admitted) -> FopenFlags {
 impl Filesystem for FuseRequests {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
         // We apply the umask, and the underlying file system applies ACLs.
+        //
+        // Without FUSE_ATOMIC_O_TRUNC, an open with O_TRUNC is an open and then a truncation, under
+        // the kernel's lock of the inode as every truncation. With this flag the kernel opens
+        // without the lock, and sets its own size to 0 later once more: a write beside the open goes
+        // to a position that the kernel chose for another size.
         config
-            .add_capabilities(InitFlags::FUSE_DONT_MASK | InitFlags::FUSE_ATOMIC_O_TRUNC)
+            .add_capabilities(InitFlags::FUSE_DONT_MASK)
             .map_err(|_| io::Error::from(io::ErrorKind::Unsupported))?;
         for wish in [
             InitFlags::FUSE_POSIX_ACL,

@@ -316,6 +316,8 @@ impl GroupMount {
 
     fn stop_keeper(&mut self) {
         if let Some((stop, keeper)) = self.keeper.take() {
+            // A whole shuffle takes minutes.
+            self.mounted.shuffler.end();
             drop(stop);
             let _ = keeper.join();
         }

@@ -56,8 +56,8 @@ struct KnownInodes {
 #[derive(Debug, Default)]
 pub(super) struct Opens {
     count: u64,
-    /// Of these, opens to execute the file: programs that run.
-    executed: u64,
+    /// The kernel has no cache of the file: each read and write reaches this process.
+    uncached: bool,
     /// The kernel reads and writes the file without us. It must treat all opens of an inode like
     /// the first.
     backing: Option<Arc<BackingId>>,
@@ -67,23 +67,21 @@ pub(super) struct Opens {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OpenIntent {
     pub(super) writes: bool,
-    pub(super) executes: bool,
     /// Each write is durable when it ends: with O_DSYNC as after fdatasync (true), with O_SYNC as
     /// after fsync (false).
     pub(super) syncs: Option<bool>,
     /// The inode is append-only (`chattr +a`), so our descriptor has `O_APPEND`, too.
     pub(super) appends: bool,
+    /// The bytes of the file were lost when it was opened: its marker names no entry of this store.
+    /// The client may empty the file.
+    pub(super) lost: bool,
 }
 
 impl OpenIntent {
-    /// `__FMODE_EXEC`: the kernel sets this flag when it opens a program to execute it
-    /// (Linux, include/linux/fs.h).
-    const EXECUTES: OFlags = OFlags::from_bits_retain(0x20);
-
     pub(super) fn of(flags: OFlags) -> Self {
-        let writes = flags.contains(OFlags::TRUNC) || !(flags & OFlags::RWMODE).is_empty();
+        let writes = !(flags & OFlags::RWMODE).is_empty();
         let syncs = flags.contains(OFlags::DSYNC).then(|| !flags.contains(OFlags::SYNC));
-        Self { writes, executes: flags.contains(Self::EXECUTES), syncs, appends: false }
+        Self { writes, syncs, appends: false, lost: false }
     }
 }
 
@@ -111,7 +109,8 @@ pub(super) struct Admitted {
     pub(super) backing: Option<Arc<BackingId>>,
     /// The kernel's cache of the file is still valid.
     pub(super) keep_cache: bool,
-    /// Writes go to this process, although the kernel reads and writes the file without it.
+    /// Reads and writes go to this process, past a cache of the kernel, or although the kernel reads
+    /// and writes the file without this process.
     pub(super) direct: bool,
 }
 
@@ -310,11 +309,6 @@ impl MountedDir {
         held(&self.opens).contains_key(handle)
     }
 
-    /// True if a client executes the file.
-    pub(super) fn is_executed(&self, handle: &InodeHandle) -> bool {
-        held(&self.opens).get(handle).is_some_and(|open| open.executed > 0)
-    }
-
     /// A client has opened a file; the caller holds its lock. `grouped`: the group store has the
     /// file. `backing` registers the file with the kernel for reads and writes without us.
     pub(super) fn add_open(
@@ -324,21 +318,24 @@ impl MountedDir {
         (grouped, how): (bool, OpenIntent),
         backing: impl FnOnce(&OwnedFd) -> Option<BackingId>,
     ) -> Admitted {
-        let (first, backing) = {
+        let (first, backing, uncached) = {
             let mut opens = held(&self.opens);
             let open = opens.entry(handle).or_default();
             open.count += 1;
-            open.executed += u64::from(how.executes);
-            if open.count == 1 && !grouped {
+            // The kernel ends a read at its size of the file, 0, and asks nobody. Without a cache it
+            // asks, and the client gets an error. A cache for other clients would keep old bytes
+            // beside the writes that bypass it.
+            open.uncached |= how.lost;
+            if open.count == 1 && !grouped && !how.lost {
                 open.backing = backing(&fd).map(Arc::new);
             }
-            (open.count == 1, open.backing.clone())
+            (open.count == 1, open.backing.clone(), open.uncached)
         };
         // The kernel's cache is valid since the first open, and must not be dropped beside a write:
         // a read could put bytes from before the write there, and they would stay.
         let is_valid = !first || grouped && self.groups.is_cached(&handle);
         let keep_cache = is_valid && backing.is_none();
-        let direct = how.appends && backing.is_some();
+        let direct = uncached || how.appends && backing.is_some();
         let open = Arc::new(Open { handle, fd, how, backing: backing.clone() });
         let fh = held(&self.files).insert(open) as u64;
         Admitted { fh, backing, keep_cache, direct }
@@ -363,7 +360,6 @@ impl MountedDir {
         let mut opens = held(&self.opens);
         let Some(open) = opens.get_mut(&handle) else { return };
         open.count -= 1;
-        open.executed -= u64::from(how.executes);
         // Dropped after the lock: this tells the kernel to stop the passthrough.
         let _last = if open.count == 0 { opens.remove(&handle) } else { None };
         drop(opens);

@@ -18,7 +18,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::client_rights::{ClientRights, NewFlags};
 use crate::mounted_dir::{MountedDir, OpenDir, ROOT, held};
-use crate::underlying::{ACCESS_LIST, CAPABILITIES, InodeStep, by_path};
+use crate::underlying::{ACCESS_LIST, CAPABILITIES, InodeStep, by_path, can_be_stored};
 use seekless_host::sys;
 
 /// Prefix of our own extended attributes, which are hidden from clients.
@@ -140,6 +140,10 @@ impl MountedDir {
             self.groups.note_write(&handle);
             let file = self.open_node(ino, OFlags::WRONLY)?;
             if !self.groups.resize(&handle, &file, size)? {
+                if size > 0 {
+                    // Zeroes would look like the contents of a lost file.
+                    self.groups.check_ungrouped(&file, &rustix::fs::fstat(&file)?)?;
+                }
                 rustix::fs::ftruncate(&file, size)?;
                 if size == 0 {
                     self.groups.drop_lost_marker(&file)?;
@@ -151,6 +155,10 @@ impl MountedDir {
                 last_access: timespec(changes.accessed),
                 last_modification: timespec(changes.modified),
             };
+            if !can_be_stored(&times) {
+                // A file that cannot go home loses the time only by a crash during a later move.
+                let _ = self.groups.move_back(&handle);
+            }
             rustix::fs::utimensat(&fd, "", &times, AtFlags::EMPTY_PATH)?;
             if let Some(file) = self.groups.peek(&handle) {
                 // Needed only after a crash during a move.

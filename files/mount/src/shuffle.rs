@@ -90,6 +90,8 @@ pub(crate) struct Shuffler {
     idle: Option<Duration>,
     /// All files move back, and no groups are formed any more.
     stopped: AtomicBool,
+    /// The mount ends, and waits for a running shuffle.
+    ending: AtomicBool,
     files: AtomicU64,
     wanted: AtomicU64,
     opens: AtomicU64,
@@ -158,6 +160,7 @@ impl Shuffler {
             every: every.max(1),
             idle,
             stopped: AtomicBool::new(false),
+            ending: AtomicBool::new(false),
             files: AtomicU64::new(0),
             wanted: AtomicU64::new(0),
             quiet: Mutex::new((0, Instant::now())),
@@ -222,6 +225,16 @@ impl Shuffler {
         self.stopped.load(Relaxed)
     }
 
+    /// A running shuffle leaves the other files for the next mount.
+    pub(super) fn end(&self) {
+        self.ending.store(true, Relaxed);
+    }
+
+    /// True if a running shuffle must stop after the moves that it has begun.
+    fn must_stop(&self) -> bool {
+        self.is_stopped() || self.ending.load(Relaxed)
+    }
+
     /// Reads groups that are likely to be used next, while the platters turn. While the disk
     /// sleeps, opened files are kept for later.
     pub(super) fn read_ahead(&self, groups: &GroupedFiles, phase: DiskPhase) {
@@ -277,7 +290,7 @@ impl Shuffler {
         self.shuffled_at.0.store(self.requests.load(Relaxed), Relaxed);
         self.shuffled_at.1.store(self.opens.load(Relaxed), Relaxed);
         self.learn_observed(&mut learned);
-        if self.is_stopped() {
+        if self.must_stop() {
             return;
         }
         let wanted = learned.wanted_groups(&groups.take_rewritten_too_often());
@@ -285,7 +298,7 @@ impl Shuffler {
         let stays: FxHashSet<InodeHandle> = wanted.iter().flatten().copied().collect();
         let mut leaves = groups.files_where(|h, file| !file.is_missing() && !stays.contains(h));
         leaves.truncate(MOVES_MAX);
-        groups.move_all_back(&leaves);
+        groups.move_back_until(&leaves, || self.must_stop());
         for handle in self.form_wanted(groups, wanted, &busy) {
             learned.forget(&handle);
         }
@@ -303,7 +316,7 @@ impl Shuffler {
         let mut missing = Vec::new();
         let mut wanted = wanted.into_iter();
         let (mut came, mut is_full) = (0, false);
-        while !is_full && !self.is_stopped() && came < MOVES_MAX {
+        while !is_full && !self.must_stop() && came < MOVES_MAX {
             let next = next_groups(groups, &current, &mut wanted, &mut missing);
             if next.is_empty() {
                 break;

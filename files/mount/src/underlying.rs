@@ -368,6 +368,15 @@ pub(crate) fn nanoseconds(seconds: i64, rest: i64) -> i64 {
     seconds.saturating_mul(1_000_000_000).saturating_add(rest)
 }
 
+/// True if the store can hold these times: nanoseconds in 64 bits, from the year 1677 to 2262.
+pub(crate) fn can_be_stored(times: &Timestamps) -> bool {
+    let fits = |time: Timespec| {
+        let whole = time.tv_sec.checked_mul(1_000_000_000);
+        whole.and_then(|whole| whole.checked_add(time.tv_nsec)).is_some()
+    };
+    fits(times.last_access) && fits(times.last_modification)
+}
+
 /// A path of an open file, for calls that take only paths.
 pub(crate) fn by_path(file: impl AsFd) -> String {
     format!("/proc/self/fd/{}", file.as_fd().as_raw_fd())

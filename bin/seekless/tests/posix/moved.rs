@@ -2,14 +2,15 @@
 //! afterwards, what they hold open meanwhile, and programs that run from it.
 
 use std::fs::{self, File};
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{FallocateFlags, XattrFlags, fallocate, link, setxattr};
+use rustix::fs::{FallocateFlags, OFlags, XattrFlags, fallocate, ftruncate, link, setxattr};
 use rustix::io::Errno;
 
 use crate::case::{ALICE, Facts, chmod, chown, difference, later, open};
@@ -89,6 +90,98 @@ fn a_write_is_read_back_while_others_open_the_file() {
     ground.end();
 }
 
+/// One program appends numbers, a few at a time, while another empties the file. Returns the first
+/// contents that no order of their calls explains.
+fn emptied_beside_an_appender(path: &Path) -> Option<(u64, Vec<u64>)> {
+    const TOGETHER: u64 = 8;
+    let log = File::options().append(true).open(path).unwrap();
+    let mut numbers = Numbers::new(host::seed());
+    let ((begin, begun), (end, ended)) = (channel(), channel());
+    std::thread::scope(|scope| {
+        let mut log = &log;
+        scope.spawn(move || {
+            for (burst, ()) in (0u64..).zip(begun) {
+                for n in 1..=TOGETHER {
+                    log.write_all(&(burst * TOGETHER + n).to_le_bytes()).unwrap();
+                }
+                end.send(()).unwrap();
+            }
+        });
+        let wrong = (0..host::rounds("SEEKLESS_FSX", 2_000, 20_000)).find_map(|round| {
+            begin.send(()).unwrap();
+            (0..numbers.below(20)).for_each(|_| std::thread::yield_now());
+            drop(File::options().write(true).truncate(true).open(path).unwrap());
+            ended.recv().unwrap();
+            let all = fs::read(path).unwrap();
+            let number = |record: &[u8]| <[u8; 8]>::try_from(record).map_or(0, u64::from_le_bytes);
+            let found: Vec<u64> = all.chunks(8).map(number).collect();
+            let follow = found.windows(2).all(|two| two[1] == two[0] + 1);
+            (!follow || found.contains(&0)).then_some((round, found))
+        });
+        // The appender ends.
+        drop(begin);
+        wrong
+    })
+}
+
+/// Otherwise an append could land where the file ended before, behind zeroes.
+#[test]
+fn a_file_that_is_emptied_beside_an_appender_has_whole_records_in_their_order() {
+    let plain = Ground::plain();
+    fs::write(plain.root().join("log"), [b'x'; 64]).unwrap();
+    assert_eq!(emptied_beside_an_appender(&plain.root().join("log")), None, "without a mount");
+    need!("emptied", Ground::missing());
+    for (grouped, more) in [(true, vec![]), (false, vec!["--no-passthrough"]), (false, vec![])] {
+        let ground = Ground::mounted(&[RESTLESS, &more[..]].concat());
+        let path = ground.root().join("log");
+        fs::write(&path, [b'x'; 64]).unwrap();
+        if grouped {
+            // As long as it stays open, the kernel asks the server for each read and write.
+            until_grouped(&ground, Some(&path), |files| files == 1);
+        }
+        let wrong = emptied_beside_an_appender(&path);
+        assert_eq!(wrong, None, "grouped: {grouped}, {more:?}");
+        ground.end();
+    }
+}
+
+/// The marker of a lost file names no entry of the store. The kernel opens a file before it empties
+/// it, and does not say that it will.
+#[test]
+fn a_lost_file_can_be_emptied_by_an_open_and_is_not_empty_before() {
+    need!("lost", Ground::missing());
+    for more in [vec![], vec!["--no-passthrough"]] {
+        let mut ground = Ground::plain();
+        for name in ["both", "written", "created"] {
+            let path = ground.root().join(name);
+            fs::write(&path, "").unwrap();
+            setxattr(&path, "trusted.seekless.group", &[9; 32], XattrFlags::empty()).unwrap();
+        }
+        ground.start(&[RESTLESS, &more[..]].concat());
+        let path = |name: &str| ground.root().join(name);
+        let opened = open(&path("both"), OFlags::RDONLY, 0).map(|_| ());
+        assert_eq!(opened, Err(Errno::IO));
+        let both = open(&path("both"), OFlags::RDWR, 0).unwrap();
+        assert_eq!(rustix::io::pread(&both, &mut [0u8; 9], 0), Err(Errno::IO));
+        assert_eq!(rustix::io::pwrite(&both, b"part", 0), Err(Errno::IO));
+        assert_eq!(ftruncate(&both, 9), Err(Errno::IO));
+        ftruncate(&both, 0).unwrap();
+        assert_eq!(fs::read(path("both")).unwrap(), b"");
+        both.write_all_at(b"whole", 0).unwrap();
+        assert_eq!(fs::read(path("both")).unwrap(), b"whole");
+        both.write_all_at(b"again", 0).unwrap();
+        assert_eq!(fs::read(path("both")).unwrap(), b"again");
+        let written = open(&path("written"), OFlags::RDWR | OFlags::TRUNC, 0).unwrap();
+        written.write_all_at(b"new", 0).unwrap();
+        fs::write(path("created"), b"new").unwrap();
+        drop((both, written));
+        for name in ["written", "created"] {
+            assert_eq!(fs::read(path(name)).unwrap(), b"new", "{name}");
+        }
+        ground.end();
+    }
+}
+
 #[test]
 fn what_clients_see_of_a_file_does_not_change_when_it_moves() {
     need!("moved", Ground::missing());
@@ -161,7 +254,7 @@ fn who_holds_a_file_open_or_mapped_or_runs_it_does_not_notice() {
     // Open for reading while it is in the store, then written by another.
     fs::read(&file).unwrap();
     shuffle(&root);
-    let reader = open(&file, rustix::fs::OFlags::RDONLY, 0).unwrap();
+    let reader = open(&file, OFlags::RDONLY, 0).unwrap();
     let map = Map::new(&reader, 9_000, false, true).unwrap();
     let mut got = [0; 9_000];
     map.read(0, &mut got);
@@ -381,7 +474,7 @@ fn a_running_program_does_not_move() {
         let mut child = Command::new(&program).arg("0.7").spawn().unwrap();
         fs::read(&program).unwrap();
         assert!(shuffle(&root));
-        let wrote = open(&program, rustix::fs::OFlags::WRONLY, 0).map(|_| ());
+        let wrote = open(&program, OFlags::WRONLY, 0).map(|_| ());
         assert_eq!(wrote, Err(Errno::TXTBSY), "round {round}");
         let status = child.wait().unwrap();
         assert!(status.success(), "round {round}: the program ended with {status}");

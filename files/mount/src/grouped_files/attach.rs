@@ -174,8 +174,9 @@ impl GroupedFiles {
     }
 
     /// True if another program has written to the inode of an unsettled file, without the mount. On
-    /// its way into the store, an inode has the bytes and the time from before. On its way back, it
-    /// has a part of the bytes in the store; a power cut may leave zeroes in it.
+    /// its way into the store, an inode has the bytes and the time from before, which are those in
+    /// the store; a restored backup has an old time, too. On its way back, the inode has a part of
+    /// the bytes in the store. A power cut may leave zeroes for bytes that no client has synced.
     fn has_foreign_bytes(
         &self,
         inode: &OwnedFd,
@@ -184,11 +185,13 @@ impl GroupedFiles {
         entry: &FileEntry,
     ) -> Result<bool, Errno> {
         let modified = underlying::nanoseconds(stat.st_mtime, stat.st_mtime_nsec as i64);
-        if modified <= entry.attributes.modified {
+        let is_newer = modified > entry.attributes.modified;
+        let is_arriving = entry.state == FileState::Arriving;
+        if !is_newer && !is_arriving {
             return Ok(false);
         }
         let longer = stat.st_size > i64::from(entry.size);
-        if entry.state == FileState::Arriving || longer {
+        if is_newer && is_arriving || longer {
             return Ok(true);
         }
         let read = self.ask(Ask::Read { file: number, offset: 0, len: entry.size });

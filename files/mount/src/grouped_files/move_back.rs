@@ -133,7 +133,13 @@ impl GroupedFiles {
     /// Moves files back, many at a time; a file that cannot move stays. Open files move, too.
     /// Returns the number of moved files.
     pub(crate) fn move_all_back(&self, files: &[InodeHandle]) -> usize {
-        files.chunks(TOGETHER).map(|handles| self.move_together_back(handles)).sum()
+        self.move_back_until(files, || false)
+    }
+
+    /// The same, until `ended`: the other files stay.
+    pub(crate) fn move_back_until(&self, files: &[InodeHandle], ended: impl Fn() -> bool) -> usize {
+        let wanted = files.chunks(TOGETHER).take_while(|_| !ended());
+        wanted.map(|handles| self.move_together_back(handles)).sum()
     }
 
     fn move_together_back(&self, handles: &[InodeHandle]) -> usize {
@@ -176,10 +182,18 @@ impl GroupedFiles {
         let Some(file) = self.peek(handle).filter(|k| k.has_number(number)) else {
             return Ok(false);
         };
-        let inode = self.underlying.open_handle(handle, OFlags::RDWR)?;
+        let inode = self.underlying.open_handle(handle, OFlags::RDWR).inspect_err(|_| {
+            if is_empty && !self.is_settled(number) {
+                // Bytes in the inode of a leaving file pass for ours, and the next move home would
+                // overwrite those of another program.
+                let _ = self.ask(Ask::Settle { files: vec![number] });
+            }
+        })?;
         if is_empty {
             self.check_empty(handle, &file, &inode)?;
         }
+        // The move by a client that failed meanwhile has settled the file again.
+        let is_leaving = is_leaving && !self.is_settled(number);
         // Bytes that a client has written since are only in memory. The inode must not have newer
         // bytes than the device of the store: after a crash they would look like bytes of another
         // program.
@@ -196,7 +210,11 @@ impl GroupedFiles {
     fn prepare_to_leave(&self, handle: &InodeHandle) -> Result<Option<(FileNumber, bool)>, Errno> {
         let _lock = self.changing(handle);
         let Some(file) = self.lookup_clean(handle)? else { return Ok(None) };
-        let inode = self.open_inode(handle, OFlags::PATH)?.ok_or(Errno::STALE)?;
+        let Some(inode) = self.open_inode(handle, OFlags::PATH)? else {
+            // Only entries of missing inodes are looked for in the whole directory, and dropped.
+            self.set_check(handle, file.number, MarkerCheck::Missing);
+            return Err(Errno::STALE);
+        };
         let is_empty = self.is_settled(file.number);
         if is_empty {
             self.check_empty(handle, &file, &inode)?;

@@ -37,6 +37,9 @@ struct PlannedGroup {
 /// A newcomer with a durable marker.
 type Marked<'a> = (&'a MovingFile, FileNumber, Stat);
 
+/// A newcomer that is a file of the store, and whether its inode was truncated.
+type Came<'a> = (&'a MovingFile, FileNumber, bool);
+
 /// Waits until the next write to a file changes its modification time. Times have the steps of the
 /// kernel's clock; inodes of 128 bytes have whole seconds.
 fn wait_for_another_time(file: &Stat) {
@@ -165,8 +168,12 @@ impl GroupedFiles {
         }
         let small = (1..=i64::from(FILE_BYTES_MAX)).contains(&stat.st_size);
         let regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-        // Another name may be outside the directory: its readers would see an empty file.
-        if !small || !regular || stat.st_nlink != 1 || underlying::has_capabilities(&file) {
+        // Another name may be outside the directory: its readers would see an empty file. After a
+        // crash during a move, the times come from the store.
+        let stays = stat.st_nlink != 1
+            || underlying::has_capabilities(&file)
+            || !underlying::can_be_stored(&underlying::times(&stat));
+        if !small || !regular || stays {
             return None;
         }
         let mut data = vec![0; stat.st_size as usize];
@@ -186,15 +193,17 @@ impl GroupedFiles {
         locks.dedup();
         let guards: Vec<_> = locks.iter().map(|&i| held(self.locks[i].write())).collect();
         let (marked, mut unwanted) = self.mark_all(coming, busy);
-        let (came, emptied) = self.take_over(&marked, &mut unwanted);
+        let came = self.take_over(&marked, &mut unwanted);
+        // Until they are settled, no client moves them home, where a settled file has no bytes of
+        // ours, and no client writes to them, whose inodes may still have the old bytes after a crash.
+        self.settle_emptied(&came);
         drop(guards);
-        self.settle_emptied(&emptied);
         self.counts.came.fetch_add(came.len() as u64, Relaxed);
         self.counts.given_up.fetch_add(unwanted.len() as u64, Relaxed);
         for number in unwanted {
             let _ = self.ask(Ask::Remove { file: number });
         }
-        came
+        came.iter().map(|(c, ..)| c.handle).collect()
     }
 
     /// Sets the markers durably. Returns the marked files, and the entries of the others.
@@ -228,25 +237,22 @@ impl GroupedFiles {
 
     /// Makes files of the store of newcomers with durable markers. Those that another program has
     /// written to or opened during the syncs stay in the directory: their entries are unwanted.
-    /// Returns the files that came, and those of them whose inodes were truncated.
+    /// Returns the files that came.
     fn take_over<'a>(
         &self,
         marked: &[Marked<'a>],
         unwanted: &mut FxHashSet<FileNumber>,
-    ) -> (FxHashSet<InodeHandle>, Vec<(&'a MovingFile, FileNumber)>) {
-        let (mut came, mut emptied) = (FxHashSet::default(), Vec::new());
+    ) -> Vec<Came<'a>> {
+        let mut came = Vec::new();
         for &(c, number, ref now) in marked {
             // Between the last look and the truncation nobody writes to the file.
             match leased(&c.file, Others::Any, || self.empty_inode(c, number, now)) {
-                Ok(Some(is_empty)) => {
-                    came.insert(c.handle);
-                    emptied.extend(is_empty.then_some((c, number)));
-                }
+                Ok(Some(is_empty)) => came.push((c, number, is_empty)),
                 _ if self.unmark(c, number) => drop(unwanted.insert(number)),
                 _ => {}
             }
         }
-        (came, emptied)
+        came
     }
 
     /// Lists a marked file as a file of the store, and truncates its inode. False if the truncation
@@ -292,13 +298,29 @@ impl GroupedFiles {
     }
 
     /// Settles the files whose inodes are durably empty: bytes in the inode of a settled file were
-    /// written by another program.
-    fn settle_emptied(&self, emptied: &[(&MovingFile, FileNumber)]) {
-        let synced = in_parallel(emptied, |(c, _)| self.underlying.sync_file(&c.file).is_ok());
-        let settled = emptied.iter().zip(synced).filter(|(_, synced)| *synced);
-        let settled: Vec<FileNumber> = settled.map(|((_, number), _)| *number).collect();
+    /// written by another program. The inodes of the others may keep their old bytes: their entries
+    /// do not stay arriving, where such bytes must be those of the store.
+    fn settle_emptied(&self, came: &[Came<'_>]) {
+        let empty = in_parallel(came, |(c, _, is_empty)| {
+            *is_empty && self.underlying.sync_file(&c.file).is_ok()
+        });
+        let (mut settled, mut others) = (Vec::new(), Vec::new());
+        for (file, is_empty) in came.iter().zip(empty) {
+            if is_empty {
+                settled.push(file.1);
+            } else {
+                others.push(file);
+            }
+        }
         if !settled.is_empty() {
             let _ = self.ask(Ask::Settle { files: settled });
+        }
+        let files: Vec<FileNumber> = others.iter().map(|(_, number, _)| *number).collect();
+        if !files.is_empty() && self.ask(Ask::Leave { files }).is_err() {
+            for (c, number, _) in others {
+                self.set_check(&c.handle, *number, MarkerCheck::Unsure);
+            }
+            self.note_unsure("its inode could not be emptied and synced");
         }
     }
 }

@@ -100,17 +100,49 @@ fn a_write_before_the_move_of_a_leaving_file_is_not_taken_for_one_by_another_pro
     }
 }
 
+/// A client has tried to move a file home, between the two halves of a move by the shuffler, and has
+/// settled the file again.
+#[test]
+fn a_move_of_a_file_that_was_settled_meanwhile_makes_it_leave_again() {
+    for stop in 0.. {
+        let Some(mut dir) = prepared(&ACTIONS[1]) else { return };
+        let (groups, handle) = (dir.groups(), dir.handle(1));
+        let number = groups.peek(&handle).unwrap().number;
+        groups.ask(Ask::Leave { files: vec![number] }).unwrap();
+        groups.ask(Ask::Settle { files: vec![number] }).unwrap();
+        groups.ask(Ask::Sync { file: None }).unwrap();
+        let steps = &groups.underlying.steps;
+        steps.left.store(stop, SeqCst);
+        let moved = groups.move_prepared(&handle, (number, true), true);
+        let ended = steps.left.load(SeqCst) >= 0;
+        dir.attach();
+        dir.check_twice(&format!("stopped after {stop} steps"));
+        if ended {
+            assert_eq!(moved, Ok(true));
+            break;
+        }
+    }
+}
+
 /// Bytes that another program wrote without the mount after a kill of the server, before the next
 /// mount: the store has not committed yet that the inode was empty.
 #[test]
 fn bytes_written_after_a_kill_without_the_mount_are_kept() {
-    for (bytes, leaving, kept) in [
-        (b"by somebody".to_vec(), false, true),
-        (b"by somebody".to_vec(), true, true),
-        (vec![7; 70_000], true, true),
+    for (bytes, leaving, restored, kept) in [
+        (b"by somebody".to_vec(), false, false, true),
+        (b"by somebody".to_vec(), true, false, true),
+        (vec![7; 70_000], true, false, true),
         // What a move home had written.
-        (content(0)[..1_000].to_vec(), true, false),
-        ([&[0; 512], &content(0)[512..]].concat(), true, false),
+        (content(0)[..1_000].to_vec(), true, false, false),
+        ([&[0; 512], &content(0)[512..]].concat(), true, false, false),
+        // Restored from a backup, with the old time.
+        (b"by somebody".to_vec(), false, true, true),
+        (vec![7; content(0).len()], false, true, true),
+        (vec![7; 70_000], false, true, true),
+        // What there was before the move to the store; the host had not written all of it.
+        (content(0), false, true, false),
+        (content(0)[..1_000].to_vec(), false, true, false),
+        ([&content(0)[..512], &[0; 2_488]].concat(), false, true, false),
     ] {
         let Some(mut dir) = prepared(&ACTIONS[1]) else { return };
         if leaving {
@@ -119,6 +151,10 @@ fn bytes_written_after_a_kill_without_the_mount_are_kept() {
         }
         dir.mounted = None;
         fs::write(dir.path(0), &bytes).unwrap();
+        if restored {
+            let file = File::options().write(true).open(dir.path(0)).unwrap();
+            file.set_modified(std::time::UNIX_EPOCH).unwrap();
+        }
         for _ in 0..if kept { 2 } else { 0 } {
             let handle = dir.handle(0);
             let groups = dir.attach();

@@ -69,6 +69,40 @@ fn a_synced_write_outlives_a_move_of_its_file_in_which_steps_failed() {
     }
 }
 
+/// The inode of a file that came could not be emptied durably, and a power cut undoes that.
+#[test]
+fn a_synced_write_outlives_old_bytes_in_an_inode_that_was_not_durably_emptied() {
+    let mut undone = Vec::new();
+    for fail in 0..8 {
+        let Some(mut dir) = TestDir::new() else { return };
+        let (handle, modified) = (dir.handle(1), dir.path(1).metadata().unwrap().modified());
+        dir.attach();
+        let steps = &dir.groups().underlying.steps;
+        steps.fails.store(fail, SeqCst);
+        dir.groups().form_groups(&[vec![handle]], NOT_BUSY);
+        steps.fails.store(i64::MAX, SeqCst);
+        let events = held(steps.events.lock()).clone();
+        let truncated = events.contains(&Event::Inode(InodeStep::Truncated, handle));
+        let synced = events.iter().rfind(|event| matches!(event, Event::Inode(..)))
+            == Some(&Event::Inode(InodeStep::Synced, handle));
+        if dir.groups().peek(&handle).is_none() || truncated && synced {
+            continue;
+        }
+        let fh = dir.open(1, OFlags::WRONLY);
+        dir.write(fh, 7, b"newer").unwrap();
+        dir.sync(fh, true).unwrap();
+        dir.mounted = None;
+        fs::write(dir.path(1), content(1)).unwrap();
+        let file = File::options().write(true).open(dir.path(1)).unwrap();
+        file.set_modified(modified.unwrap()).unwrap();
+        drop(file);
+        dir.attach();
+        dir.check_twice(&format!("step {fail} failed"));
+        undone.push(fail);
+    }
+    assert_eq!(undone.len(), 2, "the truncation, and its sync: {undone:?}");
+}
+
 /// The host reports a failed write of file pages once, here to the shuffle.
 #[test]
 fn the_next_sync_of_a_client_fails_if_the_sync_of_a_shuffle_did() {

@@ -94,6 +94,21 @@ fn entries_of_removed_files_are_dropped_where_all_files_move_back_and_no_others(
     }
 }
 
+/// The server has used the file since the mount. It was removed without the mount since.
+#[test]
+fn the_entry_of_a_used_and_then_removed_file_is_dropped_where_all_files_move_back() {
+    let Some(mut dir) = formed(true) else { return };
+    fs::remove_file(dir.path(1)).unwrap();
+    let unreadable = dir.handle(0);
+    held(dir.groups().underlying.steps.unreadable.lock()).insert(unreadable);
+    let all_back = || dir.mounted().shuffler.move_all_back(dir.groups());
+    assert_eq!(all_back(), 1, "file 0 has a name");
+    assert!(dir.groups().peek(&unreadable).is_some());
+    held(dir.groups().underlying.steps.unreadable.lock()).clear();
+    assert_eq!(all_back(), 0);
+    dir.check_twice("the other files");
+}
+
 /// A shrink of a file system gives files other inode numbers: their handles are stale, and their
 /// markers are those of other inodes. The store has the only bytes.
 #[test]

@@ -162,6 +162,26 @@ fn a_move_home_overwrites_no_bytes_of_another_program() {
     }
 }
 
+/// The server could not open the inode of a file whose entry was leaving: it has too many open files,
+/// or the disk cannot read the inode for a while.
+#[test]
+fn bytes_of_another_program_are_kept_after_a_move_home_that_did_not_begin() {
+    let Some(mut dir) = prepared(&ACTIONS[1]) else { return };
+    let (groups, handle) = (dir.groups(), dir.handle(1));
+    groups.ask(Ask::Sync { file: None }).unwrap();
+    let number = groups.peek(&handle).unwrap().number;
+    groups.ask(Ask::Leave { files: vec![number] }).unwrap();
+    held(groups.underlying.steps.unreadable.lock()).insert(handle);
+    assert_eq!(groups.move_prepared(&handle, (number, true), true), Err(Errno::STALE));
+    held(groups.underlying.steps.unreadable.lock()).clear();
+    fs::write(dir.path(1), b"by another").unwrap();
+    assert_eq!(groups.move_all_back(&[handle]), 0);
+    assert_eq!(fs::read(dir.path(1)).unwrap(), b"by another");
+    dir.attach();
+    assert_eq!(dir.groups().lookup_clean(&handle).map(|_| ()), Err(Errno::IO));
+    assert_eq!(fs::read(dir.path(1)).unwrap(), b"by another");
+}
+
 /// Another name may be outside the directory, where an emptied inode would look like an empty file.
 #[test]
 fn a_file_with_two_names_does_not_move() {

@@ -278,6 +278,59 @@ fn a_lost_file_can_be_emptied() {
     let groups = dir.groups();
     groups.underlying.set_marker(&file, &groups.marker(FileNumber(99), &stat)).unwrap();
     assert_eq!(groups.check_ungrouped(&file, &stat), Err(Errno::IO));
+    // A client has opened it for reading and writing, perhaps to empty it.
+    let fd = groups.underlying.open_handle(&dir.handle(1), OFlags::RDWR).unwrap();
+    let how = OpenIntent { lost: true, ..OpenIntent::of(OFlags::RDWR) };
+    let none = |_: &OwnedFd| None::<BackingId>;
+    let (mounted, handle) = (dir.mounted(), dir.handle(1));
+    let admitted = mounted.add_open(handle, fd, (false, how), none);
+    assert!(admitted.direct, "the kernel must not end a read at the size 0");
+    let fh = admitted.fh;
+    assert_eq!(mounted.read(fh, 0, 9), Err(Errno::IO));
+    assert_eq!(mounted.write(fh, 0, b"part"), Err(Errno::IO));
+    assert_eq!(mounted.write_pages(fh, 0, b"part"), Err(Errno::IO));
+    assert_eq!(mounted.allocate(fh, 0, 9, 0), Err(Errno::IO));
+    assert_eq!(mounted.seek(fh, 0, libc::SEEK_HOLE), Err(Errno::IO));
+    let other = dir.open(3, OFlags::RDWR);
+    assert_eq!(mounted.copy((other, 0), (fh, 0), 9), Err(Errno::IO));
+    assert_eq!(mounted.copy((fh, 0), (other, 0), 9), Err(Errno::IO));
+    assert_eq!(dir.resize(9), Err(Errno::IO));
     dir.resize(0).unwrap();
     assert_eq!(groups.check_ungrouped(&file, &stat), Ok(()));
+    assert_eq!(mounted.write(fh, 0, b"new"), Ok(3));
+    assert_eq!(mounted.read(fh, 0, 9), Ok(b"new".to_vec()));
+    // The cache of another client would keep its bytes beside writes that bypass the cache.
+    let fd = groups.underlying.open_handle(&handle, OFlags::RDONLY).unwrap();
+    let second = mounted.add_open(handle, fd, (false, OpenIntent::of(OFlags::RDONLY)), none);
+    assert!(second.direct);
+    [fh, second.fh].into_iter().for_each(|fh| mounted.release(fh));
+    let fd = groups.underlying.open_handle(&handle, OFlags::RDONLY).unwrap();
+    let later = mounted.add_open(handle, fd, (false, OpenIntent::of(OFlags::RDONLY)), none);
+    assert!(!later.direct, "after the last close");
+}
+
+/// An open with O_TRUNC is an open, and then a truncation.
+#[test]
+fn a_file_that_moves_between_an_open_and_its_truncation_is_emptied() {
+    for grouped in [true, false] {
+        let Some(mut dir) = TestDir::formed() else { return };
+        let handle = dir.handle(1);
+        if !grouped {
+            dir.groups().move_back(&handle).unwrap();
+        }
+        let fh = dir.open(1, OFlags::WRONLY);
+        if grouped {
+            assert_eq!(dir.groups().move_all_back(&[handle]), 1);
+        } else {
+            let wanted = [dir.handles(&[1, 3])];
+            let came = dir.groups().form_groups(&wanted, |h| dir.mounted().is_open(h));
+            assert_eq!(came, [Ok(1)], "an open file does not move to the store");
+        }
+        dir.resize(0).unwrap();
+        assert_eq!(dir.size(1), 0);
+        dir.write(fh, 0, b"new").unwrap();
+        dir.sync(fh, true).unwrap();
+        dir.attach();
+        dir.check_twice(&format!("grouped: {grouped}"));
+    }
 }
