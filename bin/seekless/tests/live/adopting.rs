@@ -353,7 +353,7 @@ fn a_directory_of_another_mount_is_refused() {
     let before = system.all();
     host::refused(&mut system.adopt(&adopt), &["another line", &line]);
     same(&before, &system.all(), "another line");
-    need!("a mount of another file system", host::root());
+    need!("a mount of another file system", "root");
     fs::write(system.path("root/etc/fstab"), "# none").unwrap();
     let before = system.all();
     run(["mount", "-t", "tmpfs", "none", mnt.to_str().unwrap()]);
@@ -434,7 +434,7 @@ fn an_area_in_tmp_is_refused() {
 /// Any user may open the root of the system, and lock it.
 #[test]
 fn a_lock_of_another_program_on_the_root_holds_up_nobody() {
-    need!("a lock on the root", host::root());
+    need!("a lock on the root", "root");
     let dir = tempfile::tempdir().unwrap();
     let root = File::open("/").unwrap();
     rustix::fs::flock(&root, rustix::fs::FlockOperation::LockShared).unwrap();
@@ -555,7 +555,7 @@ fn an_adoption_that_fails_says_what_is_not_undone() {
 
 #[test]
 fn systemd_finds_no_fault_with_the_units_of_an_adoption() {
-    need!("units of an adoption", host::programs(&["systemd-analyze"]));
+    need!("units of an adoption", "systemd-analyze");
     let system = System::new("verified");
     host::succeeds(&mut system.adopt(&["--area", "area"]));
     let units = system.path("root/etc/systemd/system");

@@ -16,6 +16,7 @@ use seekless_trace::{Event, OpenOptions, Source};
 
 use crate::host::{self, Numbers, Server, attempt, run};
 use crate::need;
+use crate::tests;
 
 /// nbdkit in the foreground; killed when dropped.
 pub(crate) struct Nbdkit(Child);
@@ -77,18 +78,15 @@ fn verified(fio: Child) {
 /// Each kill is noticed before the next one: the count is of connections that broke.
 #[test]
 fn fio_notices_nothing_of_a_home_whose_server_is_killed() {
-    need!("elsewhere", host::programs(&["nbdkit", "fio", "timeout"]));
-    let dir = tempfile::tempdir().unwrap();
-    let (socket, disk) = (dir.path().join("home"), dir.path().join("disk"));
-    File::create(&disk).unwrap().set_len(64 << 20).unwrap();
+    need!("elsewhere", "nbdkit fio timeout");
+    let Home { dir, socket, disk, uri, front, listen } = Home::new();
     let mut kit = Nbdkit::start(&socket, &disk);
-    let (uri, front) = (uri_of(&socket), dir.path().join("front"));
-    let listen = format!("unix:{}", front.display());
     let args = ["--nbd", &listen, "--area-dir", ".", "--optimized", "16MiB", "--cache", "1MiB"];
     let server = Server::start(dir.path(), &uri, None, &args);
     let kills = host::rounds("SEEKLESS_KILLS", 3, 100);
     let reconnects = || host::status(&uri, &[])["elsewhere"]["reconnects"].as_u64().unwrap();
-    let settings = ["--size=32m", "--verify_backlog=64", "--time_based", "--runtime=5"];
+    let runtime = if host::is_long() { "--runtime=5" } else { "--runtime=3" };
+    let settings = ["--size=32m", "--verify_backlog=64", "--time_based", runtime];
     let mut running = fio(&front, &settings);
     for kill in 0..kills {
         drop(kit);
@@ -119,24 +117,44 @@ fn fio_notices_nothing_of_a_home_whose_server_is_killed() {
 /// it shuts down, which ends all connections.
 #[test]
 fn fio_verifies_through_filters_that_fail() {
-    need!("filters", host::programs(&["nbdkit", "fio", "timeout"]));
+    need!("filters", "nbdkit fio timeout");
     let retries = &["--filter=retry-request", "--filter=error", "--filter=delay"];
     let asked = &["retry-request-delay=1", "error=EIO", "error-rate=1%", "rdelay=1ms"];
     let (ends, shutdown) = (&["--filter=error"], &["error=ESHUTDOWN", "error-rate=3%"]);
-    for (filters, settings, least) in [(&retries[..], &asked[..], 0), (ends, shutdown, 50)] {
-        let dir = tempfile::tempdir().unwrap();
-        let (socket, disk) = (dir.path().join("home"), dir.path().join("disk"));
-        File::create(&disk).unwrap().set_len(64 << 20).unwrap();
+    // A request that fails is repeated after a second.
+    let retried = if host::is_long() { "--size=8m" } else { "--size=3m" };
+    for (filters, settings, size, least) in
+        [(&retries[..], &asked[..], retried, 0), (ends, shutdown, "--size=8m", 50)]
+    {
+        let Home { dir, socket, disk, uri, front, listen } = Home::new();
         let kit = Nbdkit::with(&socket, &disk, filters, settings);
-        let front = dir.path().join("front");
-        let listen = format!("unix:{}", front.display());
         let args = ["--nbd", &listen, "--area-dir", ".", "--optimized", "16MiB", "--cache", "1MiB"];
-        let server = Server::start(dir.path(), &uri_of(&socket), None, &args);
-        verified(fio(&front, &["--size=8m"]));
+        let server = Server::start(dir.path(), &uri, None, &args);
+        verified(fio(&front, &[size]));
         let counts = server.stop();
         let reconnects = counts["elsewhere"]["reconnects"].as_u64().unwrap();
         assert!(reconnects >= least && (least > 0 || reconnects == 0), "{counts}");
         drop(kit);
+    }
+}
+
+/// A folder with a disk to be served by nbdkit, and the address for clients of seekless before it.
+struct Home {
+    dir: tempfile::TempDir,
+    socket: PathBuf,
+    disk: PathBuf,
+    uri: PathBuf,
+    front: PathBuf,
+    listen: String,
+}
+
+impl Home {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let [socket, disk, front] = ["home", "disk", "front"].map(|name| dir.path().join(name));
+        File::create(&disk).unwrap().set_len(64 << 20).unwrap();
+        let listen = format!("unix:{}", front.display());
+        Self { dir, uri: uri_of(&socket), socket, disk, front, listen }
     }
 }
 
@@ -211,33 +229,28 @@ impl Blocks {
     }
 }
 
-#[test]
-fn an_area_here_and_its_home_elsewhere_survive_kills_with_writes_passed_on() {
-    need!("elsewhere", host::programs(&["nbdkit"]));
-    survives("writethrough");
-}
-
-#[test]
-fn an_area_here_and_its_home_elsewhere_survive_kills_with_writes_absorbed() {
-    need!("elsewhere", host::programs(&["nbdkit"]));
-    survives("writeback");
+tests! {
+    fn an_area_here_and_its_home_elsewhere_survive_kills_with_writes_passed_on() {
+        need!("elsewhere", "nbdkit");
+        survives("writethrough");
+    }
+    fn an_area_here_and_its_home_elsewhere_survive_kills_with_writes_absorbed() {
+        need!("elsewhere", "nbdkit");
+        survives("writeback");
+    }
 }
 
 /// nbdkit keeps writes in a cache of its own until a flush, and loses them when it is killed. A kill
 /// hits seekless, nbdkit, or both at once.
 fn survives(mode: &str) {
-    let dir = tempfile::tempdir().unwrap();
-    let (socket, disk) = (dir.path().join("home"), dir.path().join("disk"));
-    File::create(&disk).unwrap().set_len(64 << 20).unwrap();
+    let Home { dir, socket, disk, uri, front, listen } = Home::new();
     let kit = || Nbdkit::with(&socket, &disk, &["--filter=cache"], &["cache=writeback"]);
     let mut home = Some(kit());
-    let (uri, area) = (uri_of(&socket), dir.path().join("area"));
+    let area = dir.path().join("area");
     let (uri, area) = (uri.to_str().unwrap(), area.to_str().unwrap());
     let seekless = crate::PROGRAM;
     let sizes = ["--optimized", "16MiB", "--mode", mode];
     run([&[seekless, "volume", "format", uri, "--at", area], &sizes[..]].concat());
-    let front = dir.path().join("front");
-    let listen = format!("unix:{}", front.display());
     let args = ["--nbd", &listen, "--area", area, "--learn-every", "200ms"];
     let more = ["--policy", "borg:planning=anew", "--cache", "1MiB"];
     let start = || Server::start(dir.path(), uri.as_ref(), None, &[&args[..], &more].concat());
@@ -248,7 +261,7 @@ fn survives(mode: &str) {
     let seed = host::seed();
     let (mut numbers, mut blocks) = (Numbers::new(seed), Blocks::new());
     let mut server = Some(start());
-    for kill in 0..host::rounds("SEEKLESS_KILLS", 6, 60) {
+    for kill in 0..host::rounds("SEEKLESS_KILLS", 3, 60) {
         let mut client = connect();
         let after = format!("kill {kill}");
         let ended = std::thread::scope(|scope| {
@@ -296,12 +309,10 @@ fn survives(mode: &str) {
 /// dollars that it saved, beside the vanilla system's.
 #[test]
 fn a_live_run_names_the_operations_and_the_money_that_it_saves() {
-    need!("operations and money", host::programs(&["nbdkit"]));
-    let dir = tempfile::tempdir().unwrap();
-    let (socket, disk) = (dir.path().join("home"), dir.path().join("disk"));
-    File::create(&disk).unwrap().set_len(80 << 30).unwrap();
+    need!("operations and money", "nbdkit");
+    let Home { dir, socket, disk, uri, .. } = Home::new();
+    File::options().write(true).open(&disk).unwrap().set_len(80 << 30).unwrap();
     let _kit = Nbdkit::with(&socket, &disk, &[], &[]);
-    let uri = uri_of(&socket);
     let args = ["--model", "cloud-hdd-metered", "--area-dir", ".", "--cache", "16MiB"];
     let (server, mut client) = crate::place::serve(dir.path(), &uri, &args);
     let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../sample/desktop.trace.zst");

@@ -14,7 +14,7 @@ const READS: u64 = 20;
 
 #[test]
 fn readers_of_the_file_queue_at_the_disk_and_not_before_it() {
-    need!("emulated", host::fuse());
+    need!("emulated", "fuse");
     // The same reads, by readers at once and one after the other: the scheduler has a choice only
     // where several requests are at the disk, and then the arm travels less.
     let seek = |at_once: bool| {

@@ -3,17 +3,13 @@
 use std::path::Path;
 
 use crate::files::Files;
-use crate::host::{EXT4, Kind, Loop, Mount, Numbers, Server, XFS, run, with};
+use crate::host::{EXT4, Kind, Loop, Mount, Numbers, Server, XFS, rounds, run, with};
 use crate::need;
+use crate::tests;
 
-#[test]
-fn ext4_lives_on_a_volume_that_is_re_laid_under_it() {
-    lives(&EXT4);
-}
-
-#[test]
-fn xfs_lives_on_a_volume_that_is_re_laid_under_it() {
-    lives(&XFS);
+tests! {
+    fn ext4_lives_on_a_volume_that_is_re_laid_under_it() { lives(&EXT4); }
+    fn xfs_lives_on_a_volume_that_is_re_laid_under_it() { lives(&XFS); }
 }
 
 fn lives(kind: &Kind) {
@@ -56,7 +52,7 @@ fn lives(kind: &Kind) {
 
 /// Reads all files again and again from a cold page cache, and changes some between.
 fn use_it(server: &Server, device: &str, root: &Path, files: &mut Files, numbers: &mut Numbers) {
-    for round in 0..6 {
+    for round in 0..rounds("SEEKLESS_ROUNDS", 4, 6) as usize {
         let mount = Mount::new(device, root, "noatime");
         files.check(mount.path());
         if round % 2 == 0 {

@@ -11,9 +11,10 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::grouped::Mounted;
-use crate::host::{self, Loop, Mount, seekless};
+use crate::host::{Loop, Mount, seekless};
 use crate::need;
 use crate::packed::{flip, unpack};
+use crate::tests;
 
 const PAGE: u64 = 4096;
 /// What the file `b3` holds, over and over.
@@ -110,26 +111,32 @@ impl Grouped {
         let grouped = Self { said, from, name, temp: tempfile::tempdir().unwrap() };
         fs::create_dir(grouped.path("disk")).unwrap();
         fs::create_dir(grouped.path("point")).unwrap();
-        let (image, store) = (grouped.path("home.img"), grouped.path("store"));
-        unpack(&grouped.from.join(format!("{name}.home.zst")), &grouped.said["home_bytes"], &image);
-        grouped.restore_store();
-        assert!(store.is_file());
+        for (part, to) in [("home", "home.img"), ("store", "store")] {
+            let packed = grouped.from.join(format!("{name}.{part}.zst"));
+            unpack(&packed, &grouped.said[format!("{part}_bytes")], &grouped.path(to));
+        }
+        assert!(grouped.path("store").is_file());
         grouped
-    }
-
-    fn restore_store(&self) {
-        let packed = self.from.join(format!("{}.store.zst", self.name));
-        unpack(&packed, &self.said["store_bytes"], &self.path("store"));
     }
 
     fn path(&self, name: &str) -> PathBuf {
         self.temp.path().join(name)
     }
 
-    fn check(&self) -> Output {
+    /// Its disk, mounted.
+    fn disk(&self) -> (Loop, Mount) {
+        let device = Loop::attach(&self.path("home.img"), &[]);
+        let mount = Mount::new(device.device(), &self.path("disk"), "noatime");
+        (device, mount)
+    }
+
+    /// What a check says, which must end so.
+    fn checked(&self, code: Option<i32>) -> String {
         let mut command = seekless();
         command.args(["files", "check"]).arg(self.path("disk/files"));
-        command.arg("--store").arg(self.path("store")).output().unwrap()
+        let output = command.arg("--store").arg(self.path("store")).output().unwrap();
+        assert_eq!(output.status.code(), code, "{}", text(&output));
+        text(&output)
     }
 
     fn mount(&self) -> Mounted {
@@ -154,11 +161,8 @@ impl Grouped {
 
 fn is_mounted_as_it_was(name: &'static str) {
     let grouped = Grouped::new(name);
-    let device = Loop::attach(&grouped.path("home.img"), &[]);
-    let disk = Mount::new(device.device(), &grouped.path("disk"), "noatime");
-    let checked = grouped.check();
-    assert!(checked.status.success(), "{}", text(&checked));
-    assert!(text(&checked).contains("sound: "), "{}", text(&checked));
+    let (device, disk) = grouped.disk();
+    assert!(grouped.checked(Some(0)).contains("sound: "));
 
     // Damage first: the directory is not changed by looking at it.
     let bytes = fs::read(grouped.path("store")).unwrap();
@@ -167,9 +171,7 @@ fn is_mounted_as_it_was(name: &'static str) {
     for at in (0..bytes.len()).filter(begins) {
         flip(&grouped.path("store"), (at + LINE.len()) as u64);
     }
-    let checked = grouped.check();
-    assert_eq!(checked.status.code(), Some(2), "{}", text(&checked));
-    assert!(text(&checked).contains("damaged"), "{}", text(&checked));
+    assert!(grouped.checked(Some(2)).contains("damaged"));
     let mounted = grouped.mount();
     let failed = fs::read(grouped.path("point/b3")).unwrap_err();
     assert_ne!(failed.kind(), ErrorKind::NotFound, "{failed}");
@@ -177,19 +179,16 @@ fn is_mounted_as_it_was(name: &'static str) {
     for superblock in [100, PAGE + 100] {
         flip(&grouped.path("store"), superblock);
     }
-    let checked = grouped.check();
-    assert_eq!(checked.status.code(), Some(2), "{}", text(&checked));
+    grouped.checked(Some(2));
     drop(disk);
     drop(device);
 
     let grouped = Grouped::new(name);
-    let device = Loop::attach(&grouped.path("home.img"), &[]);
-    let disk = Mount::new(device.device(), &grouped.path("disk"), "noatime");
+    let (_device, disk) = grouped.disk();
     let mounted = grouped.mount();
     grouped.compare("point", "mounted");
     mounted.unmount(&[]);
-    let checked = grouped.check();
-    assert!(checked.status.success(), "{}", text(&checked));
+    grouped.checked(Some(0));
     let mounted = grouped.mount();
     grouped.compare("point", "mounted again");
     mounted.unmount(&["--return"]);
@@ -197,19 +196,13 @@ fn is_mounted_as_it_was(name: &'static str) {
     disk.unmount();
 }
 
-fn missing() -> Option<String> {
-    let host = host::fuse().or_else(host::root).or_else(|| host::loop_mounts("ext4"));
-    host.or_else(|| host::programs(&["losetup", "umount", "timeout"]))
-}
-
-#[test]
-fn a_directory_grouped_by_an_earlier_seekless_is_mounted_as_it_was() {
-    need!("a grouped directory", missing());
-    is_mounted_as_it_was("groups-clean");
-}
-
-#[test]
-fn a_directory_whose_earlier_seekless_was_killed_is_mounted_as_it_was() {
-    need!("a killed grouped directory", missing());
-    is_mounted_as_it_was("groups-killed");
+tests! {
+    fn a_directory_grouped_by_an_earlier_seekless_is_mounted_as_it_was() {
+        need!("a grouped directory", "fuse root ext4 losetup umount timeout");
+        is_mounted_as_it_was("groups-clean");
+    }
+    fn a_directory_whose_earlier_seekless_was_killed_is_mounted_as_it_was() {
+        need!("a killed grouped directory", "fuse root ext4 losetup umount timeout");
+        is_mounted_as_it_was("groups-killed");
+    }
 }

@@ -31,7 +31,7 @@ fn fill(dir: &Path) {
 /// The area has all of its space from the start: it absorbs, destages and checkpoints as before.
 #[test]
 fn a_full_disk_of_the_area_costs_no_byte_in_any_mode() {
-    need!("an area on a full disk", host::root());
+    need!("an area on a full disk", "root");
     for mode in ["writethrough", "writeback"] {
         let dir = tempfile::tempdir().unwrap();
         let small = dir.path().join("small");
@@ -72,7 +72,7 @@ fn a_full_disk_of_the_area_costs_no_byte_in_any_mode() {
 /// A temporary area takes its space as it grows. Without space there are no copies, and no errors.
 #[test]
 fn a_temporary_area_without_space_costs_no_byte() {
-    need!("a temporary area without space", host::root());
+    need!("a temporary area without space", "root");
     let dir = tempfile::tempdir().unwrap();
     let small = dir.path().join("small");
     let mount = small_file_system(&small, "size=1m");

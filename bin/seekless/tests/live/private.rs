@@ -59,7 +59,7 @@ fn an_area_that_others_may_open_is_closed_and_an_open_image_is_told() {
 
 #[test]
 fn an_area_of_another_user_is_refused() {
-    need!("area of another user", host::root());
+    need!("area of another user", "root");
     let dir = tempfile::tempdir().unwrap();
     let (image, area) = (dir.path().join("disk.img"), dir.path().join("disk.area"));
     File::create(&image).unwrap().set_len(16 << 20).unwrap();
@@ -79,7 +79,7 @@ fn an_area_of_another_user_is_refused() {
 
 #[test]
 fn a_stranger_cannot_keep_a_server_from_starting() {
-    need!("stranger", host::root().or_else(|| host::programs(&["flock", "sleep"])));
+    need!("stranger", "root flock sleep");
     let dir = tempfile::tempdir().unwrap();
     fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
     let image = dir.path().join("disk.img");

@@ -13,7 +13,7 @@ fn nbdsh(uri: &str, command: &str) {
 
 #[test]
 fn fio_qemu_and_libnbd_find_what_was_written_while_it_learns() {
-    need!("NBD programs", host::programs(&["fio", "qemu-io", "nbdsh", "nbdcopy", "timeout"]));
+    need!("NBD programs", "fio qemu-io nbdsh nbdcopy timeout");
     let library = host::attempt([SYSTEM[0], SYSTEM[1], "python3", "-c", "import nbd"]);
     need!("NBD programs", (!library.status.success()).then(|| "no python3-libnbd".to_owned()));
     let engines = run(["fio", "--enghelp"]);

@@ -18,58 +18,53 @@ use serde_json::Value;
 use crate::host::{self, Loop, Mount, Numbers, Server, run, seekless, status, with};
 use crate::need;
 use crate::place::{BESIDE, Place, end_both, serve};
+use crate::tests;
 
-struct Kind {
-    name: &'static str,
-    size: u64,
-    make: &'static [&'static str],
-    check: &'static [&'static str],
-    check_file: &'static [&'static str],
+/// A file system whose layout depends only on the operations.
+struct Aged {
+    kind: host::Kind,
     mount: &'static str,
     /// Steps from one `fstrim` to the next; 0 if the mount option discards.
     trim_every: u64,
 }
 
-const EXT4: Kind = Kind {
-    name: "ext4",
-    // More than one region of the planner (128 MiB).
-    size: 192 << 20,
-    // Allocation depends only on the operations.
-    make: &[
-        "mkfs.ext4",
-        "-q",
-        "-m0",
-        "-U3fd15d9a-2c4b-4b0d-9e0b-0d1d4f3c2b1a",
-        "-Ehash_seed=3fd15d9a-2c4b-4b0d-9e0b-0d1d4f3c2b1a,lazy_itable_init=0,lazy_journal_init=0",
-    ],
-    check: &["e2fsck", "-fn"],
-    check_file: &["e2fsck", "-fn"],
+const EXT4: Aged = Aged {
+    kind: host::Kind {
+        // More than one region of the planner (128 MiB).
+        size: 192 << 20,
+        make: &[
+            "mkfs.ext4",
+            "-q",
+            "-m0",
+            "-U3fd15d9a-2c4b-4b0d-9e0b-0d1d4f3c2b1a",
+            "-Ehash_seed=3fd15d9a-2c4b-4b0d-9e0b-0d1d4f3c2b1a,lazy_itable_init=0,lazy_journal_init=0",
+        ],
+        ..host::EXT4
+    },
     // Not `discard`: ext4 keeps free extents to itself while it discards, so that the layout of the
     // bare twins would depend on the speed of that.
     mount: "noatime",
     trim_every: 16,
 };
-const XFS: Kind = Kind {
-    name: "xfs",
-    size: 320 << 20,
-    make: &["mkfs.xfs", "-q", "-f", "-muuid=3fd15d9a-2c4b-4b0d-9e0b-0d1d4f3c2b1a"],
-    check: &["xfs_repair", "-n"],
-    check_file: &["xfs_repair", "-n", "-f"],
+const XFS: Aged = Aged {
+    kind: host::Kind {
+        make: &["mkfs.xfs", "-q", "-f", "-muuid=3fd15d9a-2c4b-4b0d-9e0b-0d1d4f3c2b1a"],
+        ..host::XFS
+    },
     // The twins have the same name.
     mount: "noatime,discard,nouuid",
     trim_every: 0,
 };
 
-#[test]
-fn ext4_ages_as_on_a_bare_disk() {
-    need!("ext4", host::EXT4.missing(&["fstrim"]));
-    ages(&EXT4);
-}
-
-#[test]
-fn xfs_ages_as_on_a_bare_disk() {
-    need!("xfs", host::XFS.missing(&["fstrim"]));
-    ages(&XFS);
+tests! {
+    fn ext4_ages_as_on_a_bare_disk() {
+        need!("ext4", host::EXT4.missing(&["fstrim"]));
+        ages(&EXT4);
+    }
+    fn xfs_ages_as_on_a_bare_disk() {
+        need!("xfs", host::XFS.missing(&["fstrim"]));
+        ages(&XFS);
+    }
 }
 
 pub(crate) fn ours(args: &[&str]) -> String {
@@ -136,12 +131,13 @@ impl Twins {
         let most = most.min(Df::of(&self.roots[1]).available << 10);
         let (file, len) = (self.next, 1 + self.numbers.below(most.max(1)) as usize);
         let seed = self.numbers.next();
+        let bytes = Numbers::new(seed).bytes(len);
         self.next += 1;
         for root in &self.roots {
             let path = Self::path(root, file);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             let mut file = File::create(path).unwrap();
-            file.write_all(&Numbers::new(seed).bytes(len)).unwrap();
+            file.write_all(&bytes).unwrap();
             // Allocated now by this thread, not later by the kernel.
             file.sync_all().unwrap();
         }
@@ -192,10 +188,10 @@ impl Twins {
 
     /// All files have their bytes, and `df` says the same of all.
     fn check(&mut self, when: &str) {
-        for root in &self.roots {
-            for (&file, &(len, seed)) in &self.files {
-                let found = fs::read(Self::path(root, file)).unwrap();
-                let good = found == Numbers::new(seed).bytes(len);
+        for (&file, &(len, seed)) in &self.files {
+            let bytes = Numbers::new(seed).bytes(len);
+            for root in &self.roots {
+                let good = fs::read(Self::path(root, file)).unwrap() == bytes;
                 assert!(good, "{when}: file {file} of {} files is wrong", self.files.len());
             }
         }
@@ -281,8 +277,9 @@ impl Drop for OneProcessor {
     }
 }
 
-fn ages(kind: &Kind) {
-    let rounds = host::rounds("SEEKLESS_ROUNDS", 3, 12);
+fn ages(aged: &Aged) {
+    let kind = &aged.kind;
+    let rounds = host::rounds("SEEKLESS_ROUNDS", 2, 12);
     let seed = std::env::var("SEEKLESS_SEED").map_or(11, |n| n.parse().unwrap());
     eprintln!("SEEKLESS_SEED={seed}");
     // In memory if possible, because of a thousand commits to three disks.
@@ -311,16 +308,17 @@ fn ages(kind: &Kind) {
     }
     let mount = |ours: &Loop| -> Vec<Mount> {
         let pairs = [ours, &bare[0], &bare[1]].into_iter().zip(&roots);
-        pairs.map(|(d, root)| Mount::new(d.device(), root, kind.mount)).collect()
+        pairs.map(|(d, root)| Mount::new(d.device(), root, aged.mount)).collect()
     };
     let numbers = Numbers::new(seed);
-    let scale = kind.size >> 26;
+    // In the short form, half as many files that are twice as large.
+    let scale = (kind.size >> 26) * if host::is_long() { 1 } else { 2 };
     let mut twins = Twins {
         roots: roots.clone(),
         files: BTreeMap::new(),
         next: 0,
         scale,
-        trim_every: kind.trim_every,
+        trim_every: aged.trim_every,
         numbers,
         looks: 0,
         bare_differed: 0,

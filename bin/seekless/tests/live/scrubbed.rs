@@ -4,24 +4,16 @@
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::host::{Numbers, seekless, status, succeeds};
+use crate::host::{Numbers, awaited, seekless, status, succeeds};
 use crate::place::{end_both, serve};
 
 /// Asks for the scrub's results until they fit.
 fn scrub_that(image: &Path, area: &str, fits: impl Fn(&Value) -> bool) -> Value {
-    let end = Instant::now() + Duration::from_secs(40);
-    loop {
-        let scrub = status(image, &["--area", area])["scrub"].clone();
-        if fits(&scrub) {
-            return scrub;
-        }
-        assert!(Instant::now() < end, "{scrub}");
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    let scrub = || status(image, &["--area", area])["scrub"].clone();
+    awaited("the scrub finds this", 40, || Some(scrub()).filter(&fits))
 }
 
 #[test]
@@ -35,7 +27,7 @@ fn a_damaged_only_copy_is_found_by_itself_and_said() {
     succeeds(seekless().args(["volume", "format"]).arg(&image).args(format));
     // RAM would still answer.
     let without = ["--policy", "vanilla", "--cache", "0"];
-    let args = [&["--area", area_name, "--scrub", "2s"][..], &without].concat();
+    let args = [&["--area", area_name, "--scrub", "1s"][..], &without].concat();
     let (server, mut client) = serve(dir.path(), &image, &args);
     let new = Numbers::new(4).bytes(64 << 10);
     client.write(1 << 20, &new).unwrap();

@@ -205,7 +205,7 @@ fn serve(dir: &Path, talkers: &mut [Talker], requests: u64) {
 
 #[test]
 fn a_server_that_is_used_for_long_keeps_every_byte_and_grows_no_more() {
-    need!("soak", host::long());
+    need!("soak", "long");
     // Memory takes a flush at once.
     let memory = Path::new("/dev/shm").is_dir().then_some("/dev/shm");
     let dir = tempfile::tempdir_in(memory.map_or_else(std::env::temp_dir, Into::into)).unwrap();

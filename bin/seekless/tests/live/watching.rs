@@ -195,7 +195,7 @@ sys.stdout.write(connection.getresponse().read().decode())
 
 #[test]
 fn promtool_finds_no_fault_with_the_metrics() {
-    need!("promtool", host::programs(&["promtool", "python3"]));
+    need!("promtool", "promtool python3");
     let mut watched = Watched::new(&DISK);
     let asked = watched.read_groups(9);
     watched.status(|s| s["requests"]["total"] == asked);

@@ -150,7 +150,7 @@ fn databases(ground: &Ground) {
 
 #[test]
 fn sqlite_keeps_its_databases() {
-    need!("sqlite", host::programs(&["sqlite3", "timeout"]));
+    need!("sqlite", "sqlite3 timeout");
     databases(&Ground::plain());
     need!("sqlite on the mount", Ground::missing());
     let ground = Ground::mounted(RESTLESS);

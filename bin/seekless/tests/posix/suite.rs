@@ -57,7 +57,7 @@ fn kind(failure: &(&'static str, String)) -> (&'static str, String) {
 }
 
 fn compare(mount: impl FnOnce() -> Ground, restless: bool) {
-    need!("posix", host::root().or_else(|| host::programs(&["sh", "od", "timeout"])));
+    need!("posix", "root sh od timeout");
     let beneath = run(&Ground::plain().root(), false);
     eprintln!("beneath: {} points, {} failed", beneath.points, beneath.failed.len());
     for (check, said) in &beneath.failed {

@@ -201,8 +201,7 @@ fn both(front: Front) {
 
 #[test]
 fn fio_through_nbd_meets_the_model() {
-    need!("fio through NBD", host::long());
-    need!("fio through NBD", host::programs(&["fio", "timeout"]));
+    need!("fio through NBD", "long fio timeout");
     let engines = host::run(["fio", "--enghelp"]);
     need!(
         "fio through NBD",
