@@ -22,7 +22,7 @@ pub(crate) const CHECKS: &[(&str, Check)] = &[
     ("special flags", flags_of_the_owner),
 ];
 
-fn classes(c: &mut Case<'_>) {
+fn classes(c: &Case<'_>) {
     let file = c.file("f", b"secret");
     c.ok("chown", chown(&file, ALICE));
     let stranger = User { uid: 65_531, gid: 65_531, groups: &[] };
@@ -69,7 +69,7 @@ fn classes(c: &mut Case<'_>) {
     c.ok("others may run", exec);
 }
 
-fn unwritable_directories(c: &mut Case<'_>) {
+fn unwritable_directories(c: &Case<'_>) {
     let (dir, file, sub) = (c.dir("d"), c.file("d/f", b"x"), c.dir("d/s"));
     c.ok("chown", chown(&dir, ALICE));
     let theirs = c.dir("bobs");
@@ -109,7 +109,7 @@ fn unwritable_directories(c: &mut Case<'_>) {
     c.ok("moving it", by(&|| rename(&moved, other.join("m"))));
 }
 
-fn closed_directories(c: &mut Case<'_>) {
+fn closed_directories(c: &Case<'_>) {
     let (dir, file) = (c.dir("d"), c.file("d/f", b"x"));
     c.ok("chown", chown(&dir, ALICE));
     let list = || {
@@ -138,7 +138,7 @@ fn closed_directories(c: &mut Case<'_>) {
     c.is("reading what was opened before", read.ok(), Some(Ok(1)));
 }
 
-fn sticky_directories(c: &mut Case<'_>) {
+fn sticky_directories(c: &Case<'_>) {
     let dir = c.dir("sticky");
     c.ok("chmod", chmod(&dir, 0o1777));
     let make = |user: User, name: &str| user.does(|| fs::write(dir.join(name), b"x"));
@@ -161,7 +161,7 @@ fn sticky_directories(c: &mut Case<'_>) {
     c.ok("unlink by root", unlink(at("b2")));
 }
 
-fn asking_first(c: &mut Case<'_>) {
+fn asking_first(c: &Case<'_>) {
     let file = c.file("f", b"x");
     c.ok("chown", chown(&file, ALICE));
     c.ok("chmod", chmod(&file, 0o640));
@@ -177,7 +177,7 @@ fn asking_first(c: &mut Case<'_>) {
     c.is("nothing", rustix::fs::access(c.at("none"), Access::EXISTS), Err(Errno::NOENT));
 }
 
-fn ownership(c: &mut Case<'_>) {
+fn ownership(c: &Case<'_>) {
     let dir = c.dir("open");
     c.ok("chmod", chmod(&dir, 0o777));
     let make = ALICE.does(|| -> Result<(), Errno> {
@@ -188,8 +188,7 @@ fn ownership(c: &mut Case<'_>) {
     });
     c.ok("making things", make);
     for name in ["f", "d", "l", "p"] {
-        let facts = c.stat(&dir.join(name));
-        c.is(&format!("owner and group of {name}"), (facts.uid, facts.gid), (ALICE.uid, ALICE.gid));
+        c.is(&format!("owner and group of {name}"), c.stat(&dir.join(name)).owner(), (ALICE.uid, ALICE.gid));
     }
     // With the set-group bit, a file that is made by who is not of the group does not keep that
     // bit.
@@ -206,7 +205,7 @@ fn ownership(c: &mut Case<'_>) {
     );
 }
 
-fn flags_of_the_owner(c: &mut Case<'_>) {
+fn flags_of_the_owner(c: &Case<'_>) {
     let file = c.file("f", b"x");
     c.ok("chown", chown(&file, ALICE));
     c.ok("chmod", chmod(&file, 0o666));
