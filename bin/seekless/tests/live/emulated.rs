@@ -5,7 +5,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::thread;
 
-use crate::host::{self, Numbers, Server};
+use crate::host::{Numbers, Server};
 use crate::need;
 
 /// Readers at once, and what each reads.

@@ -93,7 +93,7 @@ fn a_lazy_unmount_cuts_nobody_off() {
     let (dir, image, path) = paths();
     let mut server = Server::start(dir.path(), &image, Some(&path), &["--size", "1MiB"]);
     let file = File::options().read(true).write(true).open(&path).unwrap();
-    host::run(["umount".as_ref(), "-l".as_ref(), path.as_os_str()]);
+    host::run_line(&format!("umount -l {}", path.display()));
     for _ in 0..2 {
         server.signal(Signal::TERM);
         server.expect_error("The server goes on");
@@ -142,10 +142,10 @@ fn a_mount_over_the_volume_is_not_unmounted() {
     let (dir, image, path) = paths();
     let mut server = Server::start(dir.path(), &image, Some(&path), &["--size", "1MiB"]);
     let file = File::open(&path).unwrap();
-    host::run(["umount".as_ref(), "-l".as_ref(), path.as_os_str()]);
+    host::run_line(&format!("umount -l {}", path.display()));
     let other = dir.path().join("other");
     std::fs::write(&other, b"other").unwrap();
-    host::run(["mount".as_ref(), "--bind".as_ref(), other.as_os_str(), path.as_os_str()]);
+    host::run_line(&format!("mount --bind {} {}", other.display(), path.display()));
     for _ in 0..2 {
         server.signal(Signal::TERM);
         server.expect_error("The server goes on");
@@ -280,8 +280,7 @@ fn the_mount_of_a_server_that_was_killed_is_replaced() {
     need!("killed", "fuse");
     let (dir, image, path) = paths();
     let mut killed = Server::start(dir.path(), &image, Some(&path), &["--size", "1MiB"]);
-    killed.signal(Signal::KILL);
-    assert!(killed.wait(Duration::from_secs(5)).is_some());
+    killed.kill();
     assert!(is_mounted(&path), "nobody could have unmounted it");
     let server = Server::start(dir.path(), &image, Some(&path), &[]);
     std::fs::read(&path).unwrap();

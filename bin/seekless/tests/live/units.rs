@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
-use crate::host::{attempt, programs};
+use crate::host::attempt;
 use crate::need;
 
 /// The script of the unit of a ublk device.
