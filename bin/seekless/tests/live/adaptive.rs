@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use seekless_serve::client::Client;
 use serde_json::Value;
 
+use crate::PROGRAM;
 use crate::files::reserved;
-use crate::host::{self, Loop, Mount, Numbers, Server, run, seekless, status};
+use crate::host::{self, Loop, Mount, Numbers, Server, run, run_line, seekless, status};
 use crate::need;
 use crate::place::end_both;
 
@@ -47,9 +48,8 @@ impl Volume {
     }
 
     fn format(&self, mode: &str) {
-        let mut command = seekless();
-        command.args(["volume", "format"]).arg(self.image()).arg("--at").arg(self.path("area"));
-        host::succeeds(command.args(["--optimized", "24MiB", "--mode", mode]));
+        let at = format!("{} --at {}", self.image().display(), self.area());
+        run_line(&format!("{PROGRAM} volume format {at} --optimized 24MiB --mode {mode}"));
     }
 
     /// A server, its policy as announced, and a client.

@@ -77,9 +77,8 @@ fn an_ext4_in_use_is_adopted_trimmed_grown_and_killed() {
     device.detach();
 
     let beside = area.to_str().unwrap();
-    let format =
-        ["volume", "format", name, "--at", beside, "--replicas", "24MiB", "--free-from", "ext"];
-    ours(&format);
+    let format = format!("volume format {name} --at {beside} --replicas 24MiB --free-from ext");
+    ours(&host::words(&format));
     let state =
         |rest: &[&str]| host::json(seekless().args(["volume", "status", name, "--json"]).args(rest));
     let free = |state: &Value| state["replicas"]["free_bytes"].as_u64().unwrap();
@@ -88,9 +87,8 @@ fn an_ext4_in_use_is_adopted_trimmed_grown_and_killed() {
 
     let start = || {
         // The rule that spends most.
-        let rule = ["--policy", "fs2"];
-        let args = ["--area", beside, "--learn-every", "200ms", "--cache", "1MiB"];
-        Server::start(dir.path(), &image, Some(&volume), &[&args[..], &rule].concat())
+        let args = format!("--area {beside} --policy fs2 --learn-every 200ms --cache 1MiB");
+        Server::line(dir.path(), &image, Some(&volume), &args)
     };
     let attach = || Loop::attach(&volume, &["--direct-io=on"]);
     let mut server = start();

@@ -14,7 +14,8 @@ use seekless_serve::Address;
 use seekless_serve::client::{Client, ClientError};
 use seekless_trace::{Event, OpenOptions, Source};
 
-use crate::host::{self, Numbers, Server, attempt, run};
+use crate::PROGRAM;
+use crate::host::{self, Numbers, Server, attempt, run_line};
 use crate::need;
 use crate::tests;
 
@@ -81,8 +82,8 @@ fn fio_notices_nothing_of_a_home_whose_server_is_killed() {
     need!("elsewhere", "nbdkit fio timeout");
     let Home { dir, socket, disk, uri, front, listen } = Home::new();
     let mut kit = Nbdkit::start(&socket, &disk);
-    let args = ["--nbd", &listen, "--area-dir", ".", "--optimized", "16MiB", "--cache", "1MiB"];
-    let server = Server::start(dir.path(), &uri, None, &args);
+    let args = format!("--nbd {listen} --area-dir . --optimized 16MiB --cache 1MiB");
+    let server = Server::line(dir.path(), &uri, None, &args);
     let kills = host::rounds("SEEKLESS_KILLS", 3, 100);
     let reconnects = || host::status(&uri, &[])["elsewhere"]["reconnects"].as_u64().unwrap();
     let runtime = if host::is_long() { "--runtime=5" } else { "--runtime=3" };
@@ -108,7 +109,7 @@ fn fio_notices_nothing_of_a_home_whose_server_is_killed() {
     assert!(elsewhere["away_s"].as_f64().unwrap() > 0.0, "{elsewhere}");
     drop(kit);
     // A server that is not there is named.
-    let refused = attempt([crate::PROGRAM, "serve", uri.to_str().unwrap(), "--nbd", &listen]);
+    let refused = attempt([PROGRAM, "serve", uri.to_str().unwrap(), "--nbd", &listen]);
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(!refused.status.success() && said.contains("cannot connect to nbd+unix"), "{said}");
 }
@@ -128,8 +129,8 @@ fn fio_verifies_through_filters_that_fail() {
     {
         let Home { dir, socket, disk, uri, front, listen } = Home::new();
         let kit = Nbdkit::with(&socket, &disk, filters, settings);
-        let args = ["--nbd", &listen, "--area-dir", ".", "--optimized", "16MiB", "--cache", "1MiB"];
-        let server = Server::start(dir.path(), &uri, None, &args);
+        let args = format!("--nbd {listen} --area-dir . --optimized 16MiB --cache 1MiB");
+        let server = Server::line(dir.path(), &uri, None, &args);
         verified(fio(&front, &[size]));
         let counts = server.stop();
         let reconnects = counts["elsewhere"]["reconnects"].as_u64().unwrap();
@@ -248,12 +249,11 @@ fn survives(mode: &str) {
     let mut home = Some(kit());
     let area = dir.path().join("area");
     let (uri, area) = (uri.to_str().unwrap(), area.to_str().unwrap());
-    let seekless = crate::PROGRAM;
-    let sizes = ["--optimized", "16MiB", "--mode", mode];
-    run([&[seekless, "volume", "format", uri, "--at", area], &sizes[..]].concat());
-    let args = ["--nbd", &listen, "--area", area, "--learn-every", "200ms"];
-    let more = ["--policy", "borg:planning=anew", "--cache", "1MiB"];
-    let start = || Server::start(dir.path(), uri.as_ref(), None, &[&args[..], &more].concat());
+    let sizes = format!("--optimized 16MiB --mode {mode}");
+    run_line(&format!("{PROGRAM} volume format {uri} --at {area} {sizes}"));
+    let more = "--learn-every 200ms --policy borg:planning=anew --cache 1MiB";
+    let args = format!("--nbd {listen} --area {area} {more}");
+    let start = || Server::line(dir.path(), uri.as_ref(), None, &args);
     let connect = || {
         let address = Address::Unix(front.clone());
         Client::connect_to(&address, Options::default(), Duration::from_secs(60)).unwrap()
@@ -298,7 +298,7 @@ fn survives(mode: &str) {
     let mut client = connect();
     client.flush().unwrap();
     server.take().unwrap().stop();
-    run([seekless, "volume", "detach", uri, "--area", area]);
+    run_line(&format!("{PROGRAM} volume detach {uri} --area {area}"));
     drop(home);
     let bare = std::fs::read(&disk).unwrap();
     blocks.check("all is at home", |n| bare[n as usize * BLOCK..][..BLOCK].to_vec());

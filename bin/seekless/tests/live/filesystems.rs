@@ -18,13 +18,9 @@ fn lives(kind: &Kind) {
     let (image, file, root) =
         (dir.path().join("disk.img"), dir.path().join("volume"), dir.path().join("root"));
     std::fs::create_dir(&root).unwrap();
-    let size = kind.size.to_string();
-    let args = ["--size", &size, "--optimized", "48MiB", "--learn-every", "300ms"];
-    let policy = ["--policy", "borg:planning=anew"];
-    let more = ["--background-rate", "30MiB/s", "--cache", "2MiB"];
-    let args = [&args[..], &policy, &more].concat();
-    let server = Server::start(dir.path(), &image, Some(&file), &args);
-
+    let sizes = format!("--size {} --optimized 48MiB --cache 2MiB", kind.size);
+    let more = "--learn-every 300ms --policy borg:planning=anew --background-rate 30MiB/s";
+    let server = Server::line(dir.path(), &image, Some(&file), &format!("{sizes} {more}"));
     let mut numbers = Numbers::new(7);
     let device = Loop::attach(&file, &["--direct-io=on"]);
     run(with(kind.make, device.device()));

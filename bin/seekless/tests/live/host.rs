@@ -369,6 +369,11 @@ impl Server {
         Self::of(command, dir, mount)
     }
 
+    /// The same; options without spaces are in a line.
+    pub(crate) fn line(dir: &Path, backing: &Path, mount: Option<&Path>, options: &str) -> Self {
+        Self::start(dir, backing, mount, &words(options))
+    }
+
     /// Starts this command, which serves like `seekless serve`, and waits until it serves.
     pub(crate) fn of(command: Command, dir: &Path, mount: Option<&Path>) -> Self {
         let server = Self::spawned(command, dir, mount);

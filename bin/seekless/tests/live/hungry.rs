@@ -326,10 +326,9 @@ fn bytes_are_right_while_reads_wait_for_memory() {
     let dir = tempfile::tempdir().unwrap();
     let (image, socket) = (dir.path().join("disk.img"), dir.path().join("nbd.sock"));
     let address = format!("unix:{}", socket.display());
-    let args =
-        ["--size", "128MiB", "--memory", "256MiB", "--read-ahead", "1MiB", "--nbd", &address];
+    let args = format!("--size 128MiB --memory 256MiB --read-ahead 1MiB --nbd {address}");
     let fuse = dir.path().join("volume");
-    let server = Server::start(dir.path(), &image, Some(&fuse), &args);
+    let server = Server::line(dir.path(), &image, Some(&fuse), &args);
     std::thread::scope(|scope| {
         for number in 0..12 {
             let address = &address;
@@ -370,23 +369,16 @@ fn too_little_memory_is_refused_with_what_to_do() {
     let dir = tempfile::tempdir().unwrap();
     let image = dir.path().join("disk.img");
     let address = format!("unix:{}", dir.path().join("nbd.sock").display());
-    let try_with = |args: &[&str]| {
+    let try_with = |args: &[&str], words: &[&str]| {
         let mut command = seekless();
         command.arg("serve").arg(&image).args(["--size", "1GiB", "--nbd", &address]).args(args);
-        host::refused(&mut command, &[])
+        host::refused(&mut command, words)
     };
-    let said = try_with(&["--memory", "64MiB"]);
-    assert!(said.contains("64 MiB of memory is too little"), "{said}");
-    assert!(said.contains("give --memory"), "{said}");
-    let said = try_with(&["--memory", "128MiB", "--cache", "100MiB"]);
-    assert!(said.contains("or a smaller --cache"), "{said}");
+    try_with(&["--memory", "64MiB"], &["64 MiB of memory is too little", "give --memory"]);
+    let said = try_with(&["--memory", "128MiB", "--cache", "100MiB"], &["or a smaller --cache"]);
     let least = said.split("give --memory ").nth(1).unwrap().split([',', ' ']).next().unwrap();
-    let server = Server::start(
-        dir.path(),
-        &image,
-        None,
-        &["--size", "1GiB", "--nbd", &address, "--memory", least, "--cache", "100MiB"],
-    );
+    let args = format!("--size 1GiB --nbd {address} --memory {least} --cache 100MiB");
+    let server = Server::line(dir.path(), &image, None, &args);
     assert_eq!(status(&image, &[])["memory"]["pages_bytes"], 100 * MIB);
     server.stop();
 }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
+use crate::PROGRAM;
 use crate::host::{
     self, BTRFS, EXT4, Kind, Loop, Mount, Numbers, Server, XFS, attempt, run, run_line, seekless,
     status, with,
@@ -134,11 +135,9 @@ fn survives(kind: &'static Kind, mode: &str, world: World) {
     fs::create_dir(&root).unwrap();
     File::create(&image).unwrap().set_len(kind.size).unwrap();
     let area = path("disk.area");
-    let mut format = seekless();
-    format.args(["volume", "format"]).arg(&image).arg("--at").arg(&area);
-    format.args(["--optimized", if replicas { "8MiB" } else { "24MiB" }, "--mode", mode]);
-    format.args(if replicas { &["--replicas", "24MiB"][..] } else { &[] });
-    host::succeeds(&mut format);
+    let sizes = if replicas { "8MiB --replicas 24MiB" } else { "24MiB" };
+    let at = format!("{} --at {} --mode {mode}", image.display(), area.display());
+    run_line(&format!("{PROGRAM} volume format {at} --optimized {sizes}"));
     let start = || {
         // The policy that spends most, or the plan that moves most.
         let policy = match world {
@@ -147,10 +146,10 @@ fn survives(kind: &'static Kind, mode: &str, world: World) {
             World::Trail => "adaptive",
         };
         // The trail pays where reads take time.
-        let disk = if world == World::Trail { &["--disk", "wd800jb,speed=200"][..] } else { &[] };
-        let args = ["--area", area.to_str().unwrap(), "--learn-every", "200ms", "--policy", policy];
-        let more = ["--background-rate", "30MiB/s", "--cache", "1MiB"];
-        Server::start(dir.path(), &image, Some(&volume), &[&args[..], &more, disk].concat())
+        let disk = if world == World::Trail { "--disk wd800jb,speed=200" } else { "" };
+        let args = format!("--area {} --policy {policy} {disk}", area.display());
+        let more = "--learn-every 200ms --background-rate 30MiB/s --cache 1MiB";
+        Server::line(dir.path(), &image, Some(&volume), &format!("{args} {more}"))
     };
     let seed = host::seed();
     let mut numbers = Numbers::new(seed);
@@ -291,8 +290,8 @@ fn survives(kind: &'static Kind, mode: &str, world: World) {
     moved += counts["moved_bytes"].as_u64().unwrap();
     // Everything is at home: the bare disk is a complete file system.
     assert!(!replicas || stained > 0, "no replica stood at any kill");
-    let mut detach = seekless();
-    host::succeeds(detach.args(["volume", "detach"]).arg(&image).arg("--area").arg(&area));
+    let beside = format!("{} --area {}", image.display(), area.display());
+    run_line(&format!("{PROGRAM} volume detach {beside}"));
     let device = Loop::attach(&image, &[]);
     run(with(kind.check, device.device()));
     let mount = Mount::new(device.device(), &root, options);

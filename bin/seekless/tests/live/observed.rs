@@ -93,14 +93,11 @@ impl Case {
         let path = |name: &str| dir.path().join(name);
         let (image, file, state, device) =
             (path("disk.img"), path("volume"), path("state"), path("device"));
-        let mut args = vec!["--size=256MiB", "--policy=borg", "--cache=0", "--learn-every=1d"];
-        let (state_arg, device_arg) =
-            (format!("--state={}", state.display()), format!("--observe={}", device.display()));
-        args.push(&state_arg);
-        if observes {
-            args.push(&device_arg);
-        }
-        let server = Server::start(dir.path(), &image, Some(&file), &args);
+        let observe = format!("--observe={}", device.display());
+        let observe = if observes { observe.as_str() } else { "" };
+        let args = "--size=256MiB --policy=borg --cache=0 --learn-every=1d";
+        let args = format!("{args} --state={} {observe}", state.display());
+        let server = Server::line(dir.path(), &image, Some(&file), &args);
         Self { dir, server, file, state, device }
     }
 

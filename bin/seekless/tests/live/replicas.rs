@@ -15,7 +15,7 @@ use seekless_nbd::CommandFlags;
 use seekless_serve::client::Client;
 use serde_json::Value;
 
-use crate::host::{self, Loop, Mount, Numbers, Server, run, seekless, status, with};
+use crate::host::{self, Loop, Mount, Numbers, Server, run, seekless, status, with, words};
 use crate::need;
 use crate::place::{BESIDE, Place, end_both, serve};
 use crate::tests;
@@ -291,13 +291,12 @@ fn ages(aged: &Aged) {
         File::create(path(name)).unwrap().set_len(kind.size).unwrap();
     }
     let beside = ["--area", area.to_str().unwrap()];
-    let at = ["--at", area.to_str().unwrap(), "--replicas", "25%"];
-    ours(&[&["volume", "format", image.to_str().unwrap()][..], &at].concat());
+    let at = format!("{} --at {} --replicas 25%", image.display(), area.display());
+    ours(&words(&format!("volume format {at}")));
     // The policy that spends most.
-    let rule = ["--policy", "fs2"];
-    let args = ["--learn-every", "200ms", "--background-rate", "60MiB/s", "--cache", "1MiB"];
-    let args = [&beside[..], &args, &rule].concat();
-    let start = || Server::start(dir.path(), &image, Some(&volume), &args);
+    let rule = "--policy fs2 --learn-every 200ms --background-rate 60MiB/s --cache 1MiB";
+    let args = format!("--area {} {rule}", area.display());
+    let start = || Server::line(dir.path(), &image, Some(&volume), &args);
     let mut server = start();
     let bare = ["bare.img", "other.img"].map(|name| attach(&path(name), &[]));
     let mut device = attach(&volume, &["--direct-io=on"]);
@@ -680,7 +679,7 @@ fn replicas_stand_on_both_sides_of_an_area_on_the_same_disk() {
     client.flush().unwrap();
     let near = first.to_string();
     let line = format!("volume replicate {name} --range 0+8MiB --near {near} --json");
-    let said = host::json(seekless().args(host::words(&line)));
+    let said = host::json(seekless().args(words(&line)));
     assert_eq!(said["standing_bytes"], 8 * MIB, "{said:#}");
     // Side by side, except for the area between them.
     let raw = || fs::read(&image).unwrap();
