@@ -516,7 +516,10 @@ fn json_and_report_go_to_files_and_the_table_to_the_terminal() {
     }
     assert!(!ran.out.contains('\u{1b}'), "colour is for terminals");
     assert_eq!(place.names(), ["a.trace", "o.html", "o.json"]);
-    assert_eq!(timeless(place.read("o.json")), timeless(place.json(&["a.trace", "--disk", "wd800jb"])));
+    assert_eq!(
+        timeless(place.read("o.json")),
+        timeless(place.json(&["a.trace", "--disk", "wd800jb"]))
+    );
 
     let html = place.text_of("o.html");
     assert!(html.starts_with("<!DOCTYPE html>") && html.trim_end().ends_with("</html>"));

@@ -79,8 +79,9 @@ fn an_ext4_in_use_is_adopted_trimmed_grown_and_killed() {
     let beside = area.to_str().unwrap();
     let format = format!("volume format {name} --at {beside} --replicas 24MiB --free-from ext");
     ours(&host::words(&format));
-    let state =
-        |rest: &[&str]| host::json(seekless().args(["volume", "status", name, "--json"]).args(rest));
+    let state = |rest: &[&str]| {
+        host::json(seekless().args(["volume", "status", name, "--json"]).args(rest))
+    };
     let free = |state: &Value| state["replicas"]["free_bytes"].as_u64().unwrap();
     let left_free = free(&state(&["--area", beside]));
     assert!((4 * MIB..8 * MIB).contains(&left_free), "{left_free}: not what lies behind it");

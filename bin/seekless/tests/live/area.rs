@@ -35,8 +35,7 @@ fn what_was_written_over_a_guard_is_refused_shown_and_mended() {
     let disk = File::options().read(true).write(true).open(place.path("disk.img")).unwrap();
     // As a repair of the file system would.
     disk.write_all_at(&before[1024..2048], 1024).unwrap();
-    let held =
-        || (place.bytes("disk.img"), place.bytes("disk.area"));
+    let held = || (place.bytes("disk.img"), place.bytes("disk.area"));
     let was = held();
     place.refused(SERVE, &["over the guard"]);
     assert!(held() == was, "serving wrote something");
@@ -396,9 +395,7 @@ fn an_area_follows_its_home_to_another_size() {
     server.kill();
     drop((server, client));
     let bytes = place.bytes("disk.area");
-    place.volume_refuses("resize",
-        &["not drained", "nothing was changed"],
-    );
+    place.volume_refuses("resize", &["not drained", "nothing was changed"]);
     assert!(place.bytes("disk.area") == bytes);
     place.volume("detach");
     File::options().write(true).open(&disk).unwrap().set_len(48 << 20).unwrap();
@@ -439,9 +436,7 @@ fn a_damaged_area_is_mended_and_what_is_lost_is_said_before() {
     area.write_all_at(&[0x55], at as u64 * 4096 + 7).unwrap();
     place.volume_refuses("check --data", &["1 pages", "damaged"]);
     let before = fs::read(&path).unwrap();
-    place.volume_refuses("repair",
-        &["nothing was written", "--lose-data"],
-    );
+    place.volume_refuses("repair", &["nothing was written", "--lose-data"]);
     assert!(fs::read(&path).unwrap() == before);
     place.volume("repair --lose-data");
     place.volume("detach");

@@ -18,6 +18,7 @@ use crate::PROGRAM;
 use crate::host::{self, Numbers, Server, attempt, run_line};
 use crate::need;
 use crate::tests;
+use crate::workloads::{BLOCK, Writings, block};
 
 /// nbdkit in the foreground; killed when dropped.
 pub(crate) struct Nbdkit(Child);
@@ -163,71 +164,34 @@ pub(crate) fn uri_of(socket: &Path) -> PathBuf {
     PathBuf::from(format!("nbd+unix:///?socket={}", socket.display()))
 }
 
-const BLOCK: usize = 4096;
 const BLOCKS: u64 = 1024;
 
-/// What block `number` holds after its writing `writing`.
-fn block(number: u64, writing: u64) -> Vec<u8> {
-    if writing == 0 {
-        return vec![0; BLOCK];
+/// Writes and reads until the connection breaks. Blocks are read in an order that repeats.
+fn go_on(blocks: &mut Writings, client: &mut Client, numbers: &mut Numbers) -> ClientError {
+    loop {
+        if let Err(e) = step(blocks, client, numbers) {
+            return e;
+        }
     }
-    let mut bytes = [number.to_le_bytes(), writing.to_le_bytes()].concat();
-    bytes.extend(Numbers::new(number << 32 | writing).bytes(BLOCK - bytes.len()));
-    bytes
 }
 
-/// Of each block, the writing that a flush has covered, and the last one that was begun.
-struct Blocks(Vec<(u64, u64)>);
-
-impl Blocks {
-    fn new() -> Self {
-        Self(vec![(0, 0); BLOCKS as usize])
+fn step(
+    blocks: &mut Writings,
+    client: &mut Client,
+    numbers: &mut Numbers,
+) -> Result<(), ClientError> {
+    let written = blocks.begin(numbers);
+    for &(number, writing) in &written {
+        client.write(number * BLOCK as u64, &block(number, writing))?;
     }
-
-    /// Writes and reads until the connection breaks. Some blocks are used far more than others, and
-    /// are read in an order that repeats.
-    fn go_on(&mut self, client: &mut Client, numbers: &mut Numbers) -> ClientError {
-        loop {
-            if let Err(e) = self.step(client, numbers) {
-                return e;
-            }
-        }
+    for number in (0..BLOCKS).step_by(7).take(40) {
+        let found = client.read(number * BLOCK as u64, BLOCK as u32)?;
+        let last = blocks.last(number);
+        assert!(found == block(number, last), "block {number} is not of writing {last}");
     }
-
-    fn step(&mut self, client: &mut Client, numbers: &mut Numbers) -> Result<(), ClientError> {
-        let mut written = Vec::new();
-        for _ in 0..1 + numbers.below(16) {
-            let most = if numbers.below(2) == 0 { 32 } else { BLOCKS };
-            let number = numbers.below(most);
-            let last = &mut self.0[number as usize].1;
-            *last += 1;
-            written.push((number, *last));
-            client.write(number * BLOCK as u64, &block(number, *last))?;
-        }
-        for number in (0..BLOCKS).step_by(7).take(40) {
-            let found = client.read(number * BLOCK as u64, BLOCK as u32)?;
-            let last = self.0[number as usize].1;
-            assert!(found == block(number, last), "block {number} is not of writing {last}");
-        }
-        client.flush()?;
-        for (number, writing) in written {
-            self.0[number as usize].0 = writing;
-        }
-        Ok(())
-    }
-
-    /// Holds all blocks against what was made durable. What is found counts from now on.
-    fn check(&mut self, after: &str, mut read: impl FnMut(u64) -> Vec<u8>) {
-        for (number, (durable, last)) in (0..).zip(&mut self.0) {
-            let found = read(number);
-            let writing = u64::from_le_bytes(found[8..16].try_into().unwrap());
-            assert!(
-                (*durable..=*last).contains(&writing) && found == block(number, writing),
-                "{after}: block {number} is of writing {writing}; durable is {durable}, begun {last}"
-            );
-            *last = writing;
-        }
-    }
+    client.flush()?;
+    blocks.are_durable(&written);
+    Ok(())
 }
 
 tests! {
@@ -259,13 +223,13 @@ fn survives(mode: &str) {
         Client::connect_to(&address, Options::default(), Duration::from_secs(60)).unwrap()
     };
     let seed = host::seed();
-    let (mut numbers, mut blocks) = (Numbers::new(seed), Blocks::new());
+    let (mut numbers, mut blocks) = (Numbers::new(seed), Writings::new(BLOCKS, 0));
     let mut server = Some(start());
     for kill in 0..host::rounds("SEEKLESS_KILLS", 3, 60) {
         let mut client = connect();
         let after = format!("kill {kill}");
         let ended = std::thread::scope(|scope| {
-            let worker = scope.spawn(|| blocks.go_on(&mut client, &mut numbers));
+            let worker = scope.spawn(|| go_on(&mut blocks, &mut client, &mut numbers));
             std::thread::sleep(Duration::from_millis(200 + kill * 37 % 300));
             assert!(!worker.is_finished(), "{after}: it ended by itself");
             let killed = server.as_ref().unwrap();
@@ -291,7 +255,7 @@ fn survives(mode: &str) {
         home.as_ref().unwrap().settle();
         server = Some(start());
         let mut client = connect();
-        blocks.check(&after, |n| client.read(n * BLOCK as u64, BLOCK as u32).unwrap());
+        blocks.check(&after, true, |n| client.read(n * BLOCK as u64, BLOCK as u32).unwrap());
         let bare = std::fs::read(&disk).unwrap();
         assert_eq!(bare.starts_with(b"SEEKLESS"), mode == "writeback", "{after}: the guard");
     }
@@ -301,8 +265,8 @@ fn survives(mode: &str) {
     run_line(&format!("{PROGRAM} volume detach {uri} --area {area}"));
     drop(home);
     let bare = std::fs::read(&disk).unwrap();
-    blocks.check("all is at home", |n| bare[n as usize * BLOCK..][..BLOCK].to_vec());
-    assert!(blocks.0.iter().any(|(_, last)| *last > 0), "nothing was written");
+    blocks.check("all is at home", true, |n| bare[n as usize * BLOCK..][..BLOCK].to_vec());
+    assert!((0..BLOCKS).any(|n| blocks.last(n) > 0), "nothing was written");
 }
 
 /// The recorded desktop, served from a provider's volume: the server names the operations and the

@@ -568,9 +568,7 @@ fn a_volume_with_replicas_is_looked_into_mended_drained_and_divided_anew() {
     let now = place.status(&[]);
     assert_eq!((&now["guarded"], &now["dirty_bytes"]), (&true.into(), &0.into()), "{now:#}");
     end_both(server, client);
-    place.volume_refuses("resize",
-        &["seekless volume drain", "nothing was changed"],
-    );
+    place.volume_refuses("resize", &["seekless volume drain", "nothing was changed"]);
     place.volume("detach");
     for size in ["20MiB", "40MiB"] {
         place.volume(&format!("resize --optimized {size}"));
@@ -593,9 +591,7 @@ fn a_volume_with_replicas_is_looked_into_mended_drained_and_divided_anew() {
         place.refused(&format!("{verb} --area disk.area"), &["free map", "damaged"]);
     }
     let before = place.bytes("disk.area");
-    place.volume_refuses("repair",
-        &["nothing was written", "--lose-data"],
-    );
+    place.volume_refuses("repair", &["nothing was written", "--lose-data"]);
     assert!(place.bytes("disk.area") == before);
     let said = place.volume("repair --lose-data");
     assert!(said.contains("no page counts as discarded any more"), "{said}");

@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
 
 use crate::files::reserved;
-use crate::host::{self, Loop, Mount, Numbers, Running, Server, attempt, run, run_line, seekless};
+use crate::host::{self, Loop, Mount, Numbers, Running, Server, attempt, run, seekless};
 use crate::need;
 use crate::pressure::{Group, no_group};
 use crate::tests;
@@ -79,10 +79,24 @@ impl Slow {
 
     /// A daemon that is started while the disk is mounted.
     fn watch(&self, args: &[&str]) -> Watch {
+        self.mounted(|| Watch::start(&self.state(), &self.point(), args))
+    }
+
+    /// Ends the daemon while the disk is mounted; returns what it said.
+    fn ends(&self, watch: Watch) -> Vec<String> {
+        self.mounted(|| watch.stop())
+    }
+
+    /// Does this while it is mounted.
+    pub(crate) fn mounted<T>(&self, act: impl FnOnce() -> T) -> T {
         let mount = self.mount();
-        let watch = Watch::start(&self.dir().join("state"), &self.point(), args);
+        let done = act();
         mount.unmount();
-        watch
+        done
+    }
+
+    fn state(&self) -> PathBuf {
+        self.dir().join("state")
     }
 
     pub(crate) fn dir(&self) -> &Path {
@@ -232,16 +246,21 @@ pub(crate) fn cold(slow: &Slow, watch: &Watch, script: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+/// What the daemon knows of this job at the next mount.
+fn remembered(slow: &Slow, watch: &Watch, name: &str) -> Value {
+    slow.mounted(|| {
+        watch.remembered();
+        watch.named(name).unwrap_or_default()
+    })
+}
+
 /// Runs a script cold until the daemon has run ahead of one whole run: the job waited at most a
 /// third as often as `alone`, and at most half of the pages ahead were in vain. The daemon and
 /// the job race for the processors, so on a busy host a run may fall behind: six runs may try.
 /// Returns their outputs.
 fn until_helped(slow: &Slow, watch: &Watch, name: &str, script: &str, alone: u64) -> Vec<String> {
     let job = || {
-        let mount = slow.mount();
-        watch.remembered();
-        let job = watch.named(name).unwrap_or_default();
-        mount.unmount();
+        let job = remembered(slow, watch, name);
         let of = |value: &Value| value.as_u64().unwrap_or_default();
         [&job["helped"]["runs"], &job["helped"]["misses"], &job["fetched"], &job["vain"]].map(of)
     };
@@ -270,18 +289,13 @@ fn a_repeated_job_waits_less_from_the_second_run_on() {
     let (mut slow, watch) = Slow::watched("ext4", &[]);
     slow.idles = true;
     cold(&slow, &watch, READ_ALL);
-    let mount = slow.mount();
-    let job = watch.remembered();
+    let job = remembered(&slow, &watch, "");
     let [plain, helped] = ["plain", "helped"].map(|sort| &job[sort]["runs"]);
     assert_eq!((plain, helped), (&1.into(), &0.into()), "{job}");
     let alone = job["plain"]["misses"].as_u64().unwrap();
     assert!(alone as usize >= slow.files, "{job}");
-    mount.unmount();
     until_helped(&slow, &watch, "", READ_ALL, alone);
-    let mount = slow.mount();
-    let said = watch.stop();
-    assert!(said.is_empty(), "{said:?}");
-    mount.unmount();
+    assert_eq!(slow.ends(watch), [""; 0]);
 }
 
 tests! {
@@ -314,17 +328,14 @@ fn a_job_on_btrfs_is_known_after_its_metadata_has_moved() {
     cold(&slow, &watch, "du -s .");
     // Each leaf is written to another address.
     cold(&slow, &watch, "chmod -R g+w .");
-    let mount = slow.mount();
-    watch.remembered();
-    let alone = watch.named("du").unwrap()["plain"]["misses"].as_u64().unwrap();
-    mount.unmount();
+    let alone = remembered(&slow, &watch, "du")["plain"]["misses"].as_u64().unwrap();
     until_helped(&slow, &watch, "du", "du -s .", alone);
     // What a part of the job does not use is in vain, though the daemon has looked at it.
     let vain = || {
-        let mount = slow.mount();
-        watch.remembered();
-        let totals = watch.filesystem()["totals"].clone();
-        mount.unmount();
+        let totals = slow.mounted(|| {
+            watch.remembered();
+            watch.filesystem()["totals"].clone()
+        });
         totals["vain"].as_u64().unwrap()
     };
     let before = vain();
@@ -333,9 +344,7 @@ fn a_job_on_btrfs_is_known_after_its_metadata_has_moved() {
         vain() > before
     });
     assert!(in_vain, "what was read for nobody counts as used");
-    let mount = slow.mount();
-    watch.stop();
-    mount.unmount();
+    slow.ends(watch);
 }
 
 /// Jobs on a file system whose metadata is read through the mount.
@@ -350,11 +359,8 @@ fn jobs_through_the_mount(kind: &str) {
     ] {
         let want = cold(&slow, &watch, script);
         assert!(watch.status()["filesystems"][0].is_null(), "it is not mounted");
-        let mount = slow.mount();
-        watch.remembered();
-        let job = watch.named(name).unwrap_or_default();
+        let job = remembered(&slow, &watch, name);
         let alone = job["plain"]["misses"].as_u64().unwrap_or(0).max(least);
-        mount.unmount();
         let outputs = match name {
             // What `find` reads is the job of `du`.
             "find" => vec![cold(&slow, &watch, script), cold(&slow, &watch, script)],
@@ -362,10 +368,7 @@ fn jobs_through_the_mount(kind: &str) {
         };
         assert!(outputs.iter().all(|o| *o == want), "{script}: {want}, then {outputs:?}");
     }
-    let mount = slow.mount();
-    let said = watch.stop();
-    assert!(said.is_empty(), "{said:?}");
-    mount.unmount();
+    assert_eq!(slow.ends(watch), [""; 0]);
 }
 
 /// Kills a job that is run ahead of, and unmounts, many times. Returns how often umount was
@@ -403,11 +406,9 @@ fn unmounts(kind: &str, rounds: u64) -> u32 {
         all += refused;
         drop(mount);
     }
-    let mount = slow.mount();
-    let job = watch.remembered();
+    let job = remembered(&slow, &watch, "");
     assert!(job["fetched"].as_u64() > Some(0), "it was at work: {job}");
-    watch.stop();
-    mount.unmount();
+    slow.ends(watch);
     all
 }
 
@@ -422,12 +423,9 @@ fn instances(of: u32) -> usize {
 #[test]
 fn a_daemon_killed_at_any_time_leaves_no_trace_and_a_damaged_state_is_said() {
     need!("watch: killed", missing("ext4"));
-    let slow = Slow::new("ext4");
-    let state = slow.dir.path().join("state");
-    let mount = slow.mount();
-    let mut watch = Watch::start(&state, &slow.point(), &[]);
+    let (slow, mut watch) = Slow::watched("ext4", &[]);
+    let state = slow.state();
     assert_eq!(instances(watch.child.id()), 1, "the trace of a running daemon stays");
-    mount.unmount();
     let script = "tar cf - d* | md5sum";
     let want = cold(&slow, &watch, script);
     let mut numbers = Numbers::new(7);
@@ -470,7 +468,7 @@ fn what_is_ahead_fits_into_the_daemons_control_group() {
     need!("watch: control group", missing("ext4").or_else(no_group));
     let group = Group::new("watch", LIMIT);
     let slow = Slow::with("ext4", FILES);
-    let state = slow.dir.path().join("state");
+    let state = slow.state();
     let mount = slow.mount();
     let watch = Watch::start(&state, &slow.point(), &[]);
     fs::write(group.0.join("cgroup.procs"), watch.child.id().to_string()).unwrap();
@@ -515,7 +513,7 @@ fn gone(point: &Path) {
 fn a_dry_run_reads_nothing_and_a_full_state_is_said_once() {
     need!("watch: dry run", missing("ext4"));
     let slow = Slow::new("ext4");
-    let state = slow.dir.path().join("state");
+    let state = slow.state();
     fs::create_dir(&state).unwrap();
     run(["mount", "-t", "tmpfs", "-o", "size=256k,mode=700", "none", state.to_str().unwrap()]);
     let small = Mount::at(&state);
@@ -644,8 +642,7 @@ fn events_that_do_not_fit_the_buffer_are_counted_and_watching_goes_on() {
     let lost = watch.status()["lost_events"].as_u64().unwrap();
     assert!(lost > 1000, "{lost} of 524,288");
     assert_eq!(watch.status()["lost_events"], lost, "no more are lost");
-    let said = watch.stop();
-    assert!(said.is_empty(), "{said:?}");
+    assert_eq!(watch.stop(), [""; 0]);
 }
 
 #[test]

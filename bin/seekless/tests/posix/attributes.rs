@@ -11,9 +11,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::case::{
-    ALICE, BOB, BOB_IN_GROUP, Case, Check, User, chmod, chown, later, mode, open,
-};
+use crate::case::{ALICE, BOB, BOB_IN_GROUP, Case, Check, User, chmod, chown, later, mode, open};
 use crate::sys;
 
 pub(crate) const CHECKS: &[(&str, Check)] = &[
@@ -165,8 +163,7 @@ fn changing_owners(c: &Case<'_>) {
 fn bits_are_cleared(c: &Case<'_>) {
     let file = c.file("f", b"program");
     let after = |what: &str, act: &dyn Fn(&Path) -> Result<(), Errno>, wanted: u32| {
-        c.ok("chown", chown(&file, ALICE));
-        c.ok("chmod", chmod(&file, 0o6777));
+        c.given(&file, ALICE, 0o6777);
         c.ok(what, act(&file));
         c.is(&format!("mode after {what}"), c.stat(&file).permissions(), wanted);
     };
@@ -228,11 +225,7 @@ fn setting_times(c: &Case<'_>) {
             "far times",
             utimensat(CWD, path, &times(stamp(-5, 7), stamp(5_000_000_000, 8)), none),
         );
-        c.is(
-            "far times kept",
-            c.stat(path).times(),
-            (-4_999_999_993, 5_000_000_000_000_000_008),
-        );
+        c.is("far times kept", c.stat(path).times(), (-4_999_999_993, 5_000_000_000_000_000_008));
     }
     let bad = times(stamp(0, 1_000_000_000), omit);
     c.err("a second of too many nanoseconds", utimensat(CWD, &file, &bad, none), &[Errno::INVAL]);
@@ -256,8 +249,7 @@ fn setting_times(c: &Case<'_>) {
 
 fn who_sets_times(c: &Case<'_>) {
     let file = c.file("f", b"x");
-    c.ok("chown", chown(&file, ALICE));
-    c.ok("chmod", chmod(&file, 0o646));
+    c.given(&file, ALICE, 0o646);
     let (now, omit) = (stamp(0, UTIME_NOW), stamp(0, UTIME_OMIT));
     let by = |user: User, t: Timestamps| user.does(|| utimensat(CWD, &file, &t, AtFlags::empty()));
     c.ok("the owner", by(ALICE, times(stamp(1, 0), stamp(2, 0))));
@@ -430,8 +422,7 @@ fn attribute_sizes(c: &Case<'_>) {
 fn who_sets_attributes(c: &Case<'_>) {
     let file = c.file("f", b"x");
     let any = XattrFlags::empty();
-    c.ok("chown", chown(&file, ALICE));
-    c.ok("chmod", chmod(&file, 0o600));
+    c.given(&file, ALICE, 0o600);
     let set = |user: User, name: &'static str| user.does(|| setxattr(&file, name, b"v", any));
     c.ok("the owner", set(ALICE, "user.a"));
     c.err("another who may not write", set(BOB, "user.a"), &[Errno::ACCESS]);

@@ -129,6 +129,12 @@ impl<'a> Case<'a> {
         path
     }
 
+    /// Gives a file to a user, with this mode.
+    pub(crate) fn given(&self, path: &Path, user: User, mode: u32) {
+        self.ok("chown", chown(path, user));
+        self.ok("chmod", chmod(path, mode));
+    }
+
     /// What lstat says, or nothing but zeroes where it fails, which is noted.
     pub(crate) fn stat(&self, path: &Path) -> Facts {
         let found = rustix::fs::lstat(path);

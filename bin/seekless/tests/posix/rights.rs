@@ -163,8 +163,7 @@ fn sticky_directories(c: &Case<'_>) {
 
 fn asking_first(c: &Case<'_>) {
     let file = c.file("f", b"x");
-    c.ok("chown", chown(&file, ALICE));
-    c.ok("chmod", chmod(&file, 0o640));
+    c.given(&file, ALICE, 0o640);
     let ask = |user: User, access| user.does(|| accessat(CWD, &file, access, AtFlags::EACCESS));
     c.is("the owner reads", ask(ALICE, Access::READ_OK | Access::WRITE_OK), Ok(()));
     c.is("the owner runs", ask(ALICE, Access::EXEC_OK), Err(Errno::ACCESS));
@@ -188,7 +187,11 @@ fn ownership(c: &Case<'_>) {
     });
     c.ok("making things", make);
     for name in ["f", "d", "l", "p"] {
-        c.is(&format!("owner and group of {name}"), c.stat(&dir.join(name)).owner(), (ALICE.uid, ALICE.gid));
+        c.is(
+            &format!("owner and group of {name}"),
+            c.stat(&dir.join(name)).owner(),
+            (ALICE.uid, ALICE.gid),
+        );
     }
     // With the set-group bit, a file that is made by who is not of the group does not keep that
     // bit.
@@ -207,8 +210,7 @@ fn ownership(c: &Case<'_>) {
 
 fn flags_of_the_owner(c: &Case<'_>) {
     let file = c.file("f", b"x");
-    c.ok("chown", chown(&file, ALICE));
-    c.ok("chmod", chmod(&file, 0o666));
+    c.given(&file, ALICE, 0o666);
     let quiet = OFlags::RDONLY | OFlags::NOATIME;
     c.ok("O_NOATIME by the owner", ALICE.does(|| open(&file, quiet, 0).map(|_| ())));
     c.err("O_NOATIME by another", BOB.does(|| open(&file, quiet, 0).map(|_| ())), &[Errno::PERM]);

@@ -58,8 +58,7 @@ fn a_trace_of_fs2s_disk_gives_fs2s_curve_back() {
     let to = ["-o", "mine.toml", "--plot", "mine.svg", "--json", "mine.json"];
     let said = place.ok(&[&["disk", "fit", "msr:t.csv", "--size", &size], &to[..]].concat());
     assert!(said.contains("mine: ") && said.contains("rpm"), "{said}");
-    let fitted =
-        DiskSpec::parse("mine", &place.text_of("mine.toml")).unwrap();
+    let fitted = DiskSpec::parse("mine", &place.text_of("mine.toml")).unwrap();
     assert_eq!(fitted.capacity_sectors, spec.capacity_sectors);
     assert!((fitted.mechanics.rpm - 7200.0).abs() < 1.0, "{}", fitted.mechanics.rpm);
     let v = place.read("mine.json");
