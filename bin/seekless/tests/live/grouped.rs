@@ -58,7 +58,7 @@ impl Mounted {
         self.state()[what].as_u64().unwrap()
     }
 
-    /// Opens these files one after the other, over and over, as a program does that needs all of them.
+    /// Opens these files one after the other, over and over, as a program does that needs them all.
     fn read(&self, names: &[&str], rounds: usize) {
         for name in (0..rounds).flat_map(|_| names) {
             fs::read(self.path(name)).unwrap();

@@ -65,8 +65,8 @@ pub(crate) fn rounds(variable: &str, short: u64, long: u64) -> u64 {
     asked.unwrap_or(if is_long() { long } else { short })
 }
 
-/// The first of these words that this host lacks: the long form of the tests, `root`, `fuse`, mounts
-/// of a file system, or a program.
+/// The first of these words that this host lacks: the long form of the tests, `root`, `fuse`,
+/// mounts of a file system, or a program.
 pub(crate) fn lacks(words: &str) -> Option<String> {
     words.split_whitespace().find_map(|word| match word {
         "long" => long(),
@@ -294,8 +294,8 @@ impl Running {
         next_line(&self.errors, "").unwrap_or_else(|| panic!("it said nothing"))
     }
 
-    /// All lines that were not read yet. A program that has ended says no more, but its last lines may
-    /// still be on their way.
+    /// All lines that were not read yet. A program that has ended says no more, but its last lines
+    /// may still be on their way.
     pub(crate) fn said(&self) -> Vec<String> {
         let wait = Duration::from_secs(if self.has_ended { 5 } else { 0 });
         let next = |lines: &Receiver<String>| lines.recv_timeout(wait).ok();

@@ -20,8 +20,8 @@ use crate::host::{
 use crate::need;
 use crate::workloads::{Blocks, Disk, Files, Fio, Git, Workload};
 
-/// Tests of a file system, of the mode of its volume, and of what moves data. In the short form, each
-/// mode meets each mover on one file system.
+/// Tests of a file system, of the mode of its volume, and of what moves data. In the short form,
+/// each mode meets each mover on one file system.
 macro_rules! survivors {
     ($(fn $name:ident: $kind:ident, $mode:literal, $world:ident $(, $form:ident)?;)*) => {
         $(#[test]
