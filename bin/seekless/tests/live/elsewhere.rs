@@ -15,7 +15,7 @@ use seekless_serve::client::{Client, ClientError};
 use seekless_trace::{Event, OpenOptions, Source};
 
 use crate::PROGRAM;
-use crate::host::{self, Numbers, Server, attempt, run_line};
+use crate::host::{self, Numbers, Server, run_line};
 use crate::need;
 use crate::tests;
 use crate::workloads::{BLOCK, Writings, block};
@@ -110,9 +110,9 @@ fn fio_notices_nothing_of_a_home_whose_server_is_killed() {
     assert!(elsewhere["away_s"].as_f64().unwrap() > 0.0, "{elsewhere}");
     drop(kit);
     // A server that is not there is named.
-    let refused = attempt([PROGRAM, "serve", uri.to_str().unwrap(), "--nbd", &listen]);
-    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(!refused.status.success() && said.contains("cannot connect to nbd+unix"), "{said}");
+    let mut serve = host::limited(45);
+    serve.args([PROGRAM, "serve"]).arg(&uri).args(["--nbd", &listen]);
+    host::refused(&mut serve, &["cannot connect to nbd+unix"]);
 }
 
 /// A server that fails requests and tries again by itself; and one that says, again and again, that

@@ -736,10 +736,8 @@ fn without_room_at_home_a_file_stays_and_nothing_is_lost() {
     }
     drop(open);
     are_in(&mounted.point, NAMES.into_iter().zip(&contents));
-    let (program, point) = (crate::PROGRAM, text(&mounted.point));
-    let refused = host::attempt([program, "files", "unmount", point, "--return"]);
-    let words = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(!refused.status.success() && words.contains("could not be moved back"), "{words}");
+    let unmount = ["files", "unmount", text(&mounted.point), "--return"];
+    host::refused(host::seekless().args(unmount), &["could not be moved back"]);
     are_in(&mounted.point, NAMES.into_iter().zip(&contents));
     drop((filler, end));
     fs::remove_file(mounted.path("filler")).unwrap();
@@ -807,24 +805,24 @@ fn what_does_not_belong_together_is_refused() {
     need!("refusals", "fuse root umount timeout");
     let place = place();
     let (mounted, _) = grouped(&place);
-    let attempt = |dir: &Path, store: &Path| {
+    let refuses = |dir: &Path, store: &Path, why: &str| {
         let mount = ["files", "mount", text(dir), text(&place.point), "--store", text(store)];
-        let output =
-            host::attempt([&[crate::PROGRAM], &mount[..], &["--create", "16MiB"]].concat());
-        assert!(!output.status.success());
-        String::from_utf8_lossy(&output.stderr).into_owned()
+        host::refused(
+            host::limited(45).arg(crate::PROGRAM).args(mount).arg("--create=16MiB"),
+            &[why],
+        );
     };
-    assert!(attempt(&place.dir, &place.store).contains("lock is taken"));
+    refuses(&place.dir, &place.store, "lock is taken");
     mounted.unmount(&[]);
     let (other, store2) = (place.dir.with_extension("other"), place.store.with_extension("2"));
     fs::create_dir(&other).unwrap();
-    assert!(attempt(&other, &place.store).contains("another directory"));
-    assert!(attempt(&place.dir, &store2).contains("another group store"));
-    assert!(attempt(&place.dir, &place.dir.join("store")).contains("choose another place"));
+    refuses(&other, &place.store, "another directory");
+    refuses(&place.dir, &store2, "another group store");
+    refuses(&place.dir, &place.dir.join("store"), "choose another place");
     // A copy made without the mount has markers, and no bytes.
     let copy = place.dir.with_extension("copy");
     host::run(["cp".as_ref(), "-a".as_ref(), place.dir.as_os_str(), copy.as_os_str()]);
-    assert!(attempt(&copy, &place.store).contains("copy"));
+    refuses(&copy, &place.store, "copy");
     // Written without the mount: told, and neither is thrown away.
     fs::write(place.dir.join("a"), b"by somebody").unwrap();
     let mounted = place.mount();

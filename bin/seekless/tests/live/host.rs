@@ -214,6 +214,23 @@ pub(crate) fn json(command: &mut Command) -> Value {
     serde_json::from_str(&succeeds(command)).unwrap()
 }
 
+/// Asks for a JSON until it fits, for at most so many seconds.
+pub(crate) fn json_that(
+    seconds: u64,
+    mut ask: impl FnMut() -> Value,
+    mut fits: impl FnMut(&Value) -> bool,
+) -> Value {
+    let start = Instant::now();
+    loop {
+        let json = ask();
+        if fits(&json) {
+            return json;
+        }
+        assert!(start.elapsed() < Duration::from_secs(seconds), "{json:#}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 /// Runs a command that must be refused, with all of these words; returns all it said.
 pub(crate) fn refused(command: &mut Command, words: &[&str]) -> String {
     let output = command.output().unwrap();

@@ -65,16 +65,12 @@ fn an_area_of_another_user_is_refused() {
     File::create(&image).unwrap().set_len(16 << 20).unwrap();
     format(dir.path());
     std::os::unix::fs::chown(&area, Some(NOBODY), None).unwrap();
-    let serve = |dir: &Path| {
-        let args = ["serve", "disk.img", "--area", "disk.area", "--nbd", "unix:nbd.sock"];
-        seekless().args(args).current_dir(dir).output().unwrap()
-    };
-    let said = String::from_utf8_lossy(&serve(dir.path()).stderr).into_owned();
-    assert!(said.contains("belongs to user 65534"), "{said}");
+    let mut serve = seekless();
+    serve.args(host::words("serve disk.img --area disk.area --nbd unix:nbd.sock"));
+    host::refused(serve.current_dir(dir.path()), &["belongs to user 65534"]);
     // Who owns the image may own its area.
     std::os::unix::fs::chown(&image, Some(NOBODY), None).unwrap();
-    let args = ["--area", "disk.area", "--nbd", "unix:nbd.sock"];
-    Server::start(dir.path(), &image, None, &args).stop();
+    Server::line(dir.path(), &image, None, "--area disk.area --nbd unix:nbd.sock").stop();
 }
 
 #[test]
@@ -101,17 +97,12 @@ fn a_stranger_cannot_keep_a_server_from_starting() {
     let mut stranger = stranger();
     let lines = host::lines_of(stranger.stdout.take().unwrap());
     assert!(host::next_line(&lines, "locked").is_some());
-    let output = seekless()
-        .args(["serve", "disk.img", "--nbd", "unix:nbd.sock"])
-        .current_dir(dir.path())
-        .output()
-        .unwrap();
+    let serve = ["serve", "disk.img", "--nbd", "unix:nbd.sock"];
+    let output = seekless().args(serve).current_dir(dir.path()).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     let group = rustix::process::Pid::from_child(&stranger);
     rustix::process::kill_process_group(group, rustix::process::Signal::KILL).unwrap();
     stranger.wait().unwrap();
-    assert!(
-        said.contains("of user 65534 has taken its lock") && said.contains("chmod 600"),
-        "{said}"
-    );
+    let words = ["of user 65534 has taken its lock", "chmod 600"];
+    assert!(words.iter().all(|word| said.contains(word)), "{said}");
 }

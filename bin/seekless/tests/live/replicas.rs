@@ -439,9 +439,7 @@ fn replicate_files(image: &Path, twins: &Twins) {
     let (asked, most) = (said["asked_bytes"].as_u64().unwrap(), files.len() as u64 * (64 << 10));
     assert!(asked >= bytes && asked < bytes + most, "{bytes} B: {said:#}");
     args.extend(["--file", image]);
-    let refused = seekless().args(args).output().unwrap();
-    let words = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(!refused.status.success() && words.contains("not on this volume"), "{words}");
+    host::refused(seekless().args(args), &["not on this volume"]);
 }
 
 /// Waits until requested replicas are written.

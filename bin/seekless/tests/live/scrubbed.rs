@@ -8,13 +8,12 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::PROGRAM;
-use crate::host::{Numbers, awaited, run_line, seekless, status, words};
+use crate::host::{Numbers, json_that, run_line, seekless, status, words};
 use crate::place::{end_both, serve};
 
 /// Asks for the scrub's results until they fit.
 fn scrub_that(image: &Path, area: &str, fits: impl Fn(&Value) -> bool) -> Value {
-    let scrub = || status(image, &["--area", area])["scrub"].clone();
-    awaited("the scrub finds this", 40, || Some(scrub()).filter(&fits))
+    json_that(40, || status(image, &["--area", area])["scrub"].clone(), fits)
 }
 
 #[test]

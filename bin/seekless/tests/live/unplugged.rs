@@ -70,7 +70,7 @@ impl Unplugged {
 
     /// Its status, as soon as it says this.
     fn until(&self, what: impl Fn(&Value) -> bool) -> Value {
-        host::awaited("its status", 30, || Some(status(&self.image(), &[])).filter(&what))
+        host::json_that(30, || status(&self.image(), &[]), what)
     }
 }
 
