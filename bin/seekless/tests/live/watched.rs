@@ -762,16 +762,3 @@ fn the_page_the_metrics_and_top_show_the_same() {
     }
     watch.stop();
 }
-
-#[test]
-fn what_cannot_be_watched_is_refused_with_a_reason() {
-    need!("watch: refusals", missing("ext4"));
-    let dir = tempfile::tempdir().unwrap();
-    let state = dir.path().join("state");
-    for (point, word) in [("/proc", "ext2, ext3, ext4, XFS and btrfs"), ("/proc/self", "findmnt")] {
-        host::refused(seekless().args(["watch", point, "--state"]).arg(&state), &[word]);
-    }
-    let mut report = seekless();
-    report.args(["watch", "report", "--state"]).arg(&state);
-    host::refused(&mut report, &["no `seekless watch` runs"]);
-}
