@@ -13,7 +13,7 @@ use crate::need;
 
 pub(crate) const MIB: u64 = 1 << 20;
 
-/// A new file of so many MiB without content.
+/// A new file of this size without content.
 pub(crate) fn sparse(path: impl AsRef<Path>, mib: u64) -> File {
     let file = File::create_new(path).unwrap();
     file.set_len(mib * MIB).unwrap();

@@ -166,7 +166,7 @@ pub(crate) fn words(line: &str) -> Vec<&str> {
     line.split_whitespace().collect()
 }
 
-/// A command to be: a program that has so many seconds, and more in the long form.
+/// The beginning of a command: its program has this time, and more in the long form.
 pub(crate) fn limited(seconds: u64) -> Command {
     let seconds = seconds * if is_long() { u64::from(LONGER) } else { 1 };
     let mut command = Command::new("timeout");
@@ -214,7 +214,7 @@ pub(crate) fn json(command: &mut Command) -> Value {
     serde_json::from_str(&succeeds(command)).unwrap()
 }
 
-/// Asks for a JSON until it fits, for at most so many seconds.
+/// Asks for a JSON until it fits, at most for this time.
 pub(crate) fn json_that(
     seconds: u64,
     mut ask: impl FnMut() -> Value,
@@ -247,7 +247,7 @@ pub(crate) fn until(what: &str, seconds: u64, mut is_so: impl FnMut() -> bool) {
     awaited(what, seconds, || is_so().then_some(()));
 }
 
-/// Waits for this answer, for at most so many seconds.
+/// Waits for this answer, at most for this time.
 pub(crate) fn awaited<T>(what: &str, seconds: u64, mut answer: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {

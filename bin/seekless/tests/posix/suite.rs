@@ -33,6 +33,9 @@ struct Run {
     failed: Vec<(&'static str, String)>,
 }
 
+/// What the checks find in a plain directory: once for all mounts.
+static BENEATH: OnceLock<Run> = OnceLock::new();
+
 fn run(root: &Path, restless: bool) -> Run {
     let only = std::env::var("SEEKLESS_CHECK").unwrap_or_default();
     let mut run = Run { points: 0, failed: Vec::new() };
@@ -60,8 +63,6 @@ fn kind(failure: &(&'static str, String)) -> (&'static str, String) {
 
 fn compare(mount: impl FnOnce() -> Ground, restless: bool) {
     need!("posix", "root sh od timeout");
-    // Once for all mounts.
-    static BENEATH: OnceLock<Run> = OnceLock::new();
     let beneath = BENEATH.get_or_init(|| run(&Ground::plain().root(), false));
     eprintln!("beneath: {} points, {} failed", beneath.points, beneath.failed.len());
     for (check, said) in &beneath.failed {
