@@ -269,8 +269,7 @@ fn every_format_is_simulated_from_cold() {
     let policies = "vanilla,adaptive,adaptive:trail=off,clairvoyant";
     let base = ["--disk", "wd800jb", "--train", "0%", "--policy", policies];
     for out in outs {
-        let ran = place.run(&["convert", "a.trace", out]);
-        assert_eq!(ran.code, Some(0), "{out}: {}", ran.err);
+        place.done(&["convert", "a.trace", out]);
         let json = place.json(&[&[out], &base[..]].concat());
         let runs = json["runs"].as_array().unwrap();
         assert!(runs.iter().all(|r| r["requests"] == json["trace"]["requests"]), "{out}");

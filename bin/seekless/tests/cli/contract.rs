@@ -516,11 +516,12 @@ fn json_and_report_go_to_files_and_the_table_to_the_terminal() {
     }
     assert!(!ran.out.contains('\u{1b}'), "colour is for terminals");
     assert_eq!(place.names(), ["a.trace", "o.html", "o.json"]);
-    let json: Value =
-        serde_json::from_slice(&std::fs::read(place.path("o.json")).unwrap()).unwrap();
-    assert_eq!(timeless(json), timeless(place.json(&["a.trace", "--disk", "wd800jb"])));
+    assert_eq!(
+        timeless(place.read("o.json")),
+        timeless(place.json(&["a.trace", "--disk", "wd800jb"]))
+    );
 
-    let html = std::fs::read_to_string(place.path("o.html")).unwrap();
+    let html = place.text_of("o.html");
     assert!(html.starts_with("<!DOCTYPE html>") && html.trim_end().ends_with("</html>"));
     for load in ["src=\"http", "href=\"http", "url(http", "@import", "src=\"//", "<link", "fetch("]
     {
@@ -551,7 +552,7 @@ fn a_picture_stands_alone() {
     let place = Place::with("a.trace", mixed());
     let policies = ["--policy", "vanilla,borg,adaptive", "--picture", "o.svg"];
     place.ok(&[&["simulate", "a.trace", "--disk", "wd800jb"], &policies[..]].concat());
-    let svg = std::fs::read_to_string(place.path("o.svg")).unwrap();
+    let svg = place.text_of("o.svg");
     assert!(svg.contains("<svg xmlns=\"http://www.w3.org/2000/svg\"") && svg.ends_with("</svg>\n"));
     for word in
         ["vanilla", "borg", "adaptive", "optimized area", "modelled", "prefers-color-scheme:dark"]

@@ -17,8 +17,7 @@ fn it_says_what_was_converted_and_what_was_not() {
     assert!(!ran.err.contains("skipped"), "{}", ran.err);
     assert!(std::fs::read(place.path("a.parquet")).unwrap().starts_with(b"PAR1"));
 
-    let ran = place.run(&["convert", "--lenient", "bad", "b.parquet"]);
-    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let ran = place.done(&["convert", "--lenient", "bad", "b.parquet"]);
     for word in
         ["3 requests", "1 malformed", "line 3", "'not a request'", "1 requests of no sectors"]
     {
@@ -65,8 +64,7 @@ fn standard_input_is_converted_too() {
     let place = Place::new();
     let ran = place.feed(&["convert", "-", "a.parquet"], mixed().as_bytes());
     assert_eq!(ran.code, Some(0), "{}", ran.err);
-    place.file("a.trace", mixed());
-    assert_eq!(place.run(&["convert", "a.trace", "b.parquet"]).code, Some(0));
+    place.file("a.trace", mixed()).ok(&["convert", "a.trace", "b.parquet"]);
     let runs =
         |name| crate::support::timeless(place.json(&[name, "--disk", "wd800jb"]))["runs"].clone();
     assert_eq!(runs("a.parquet"), runs("b.parquet"));
@@ -83,7 +81,7 @@ fn other_formats_are_written_to_files_and_standard_output() {
     let ran = place.run(&["convert", "a.trace", "b.fio", "--device", "7"]);
     assert_eq!((ran.code, ran.out.as_str()), (Some(0), ""), "{}", ran.err);
     assert!(ran.err.contains("1 requests"), "{}", ran.err);
-    let log = std::fs::read_to_string(place.path("b.fio")).unwrap();
+    let log = place.text_of("b.fio");
     assert_eq!(
         log,
         "fio version 3 iolog\n1500 7 add\n1500 7 open\n1500 7 write 8192 4096\n1500 7 close\n"
@@ -122,16 +120,14 @@ fn a_trace_of_files_says_that_its_addresses_are_ours() {
         "t",
         "1 1700000000.000100 open(\"/a\", O_RDONLY) = 3\n1 1700000000.000200 read(3, \"\"..., 8192) = 8192\n1 1700000000.000300 read(3, \"\"..., 8192) = 8192\n",
     );
-    let ran = place.run(&["convert", "t", "t.parquet"]);
-    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let ran = place.done(&["convert", "t", "t.parquet"]);
     assert!(ran.err.contains("2 requests") && ran.err.contains("one after another"), "{}", ran.err);
     // Its store says so too, and a store of the store.
     place.ok(&["convert", "t.parquet", "u.parquet"]);
     for name in ["t", "t.parquet", "u.parquet"] {
         let simulate = ["simulate", name, "--disk", "wd800jb"];
         for args in [&simulate[..], &["stat", name]] {
-            let ran = place.run(args);
-            assert_eq!(ran.code, Some(0), "{}", ran.err);
+            let ran = place.done(args);
             let said = ran.err.contains("note: this is a trace of files");
             assert!(said || ran.out.contains("this is a trace of files"), "{args:?}: {}", ran.err);
         }
@@ -148,8 +144,7 @@ fn a_store_of_cache_objects_says_that_they_are_no_addresses() {
     let bytes: Vec<u8> = (0..20).flat_map(|i| access(i, u64::from(i % 7))).collect();
     let place = Place::with("t.oracleGeneral", bytes);
     place.ok(&["convert", "oraclegeneral:t.oracleGeneral", "t.parquet"]);
-    let ran = place.run(&["simulate", "t.parquet", "--disk", "wd800jb"]);
-    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let ran = place.done(&["simulate", "t.parquet", "--disk", "wd800jb"]);
     assert!(ran.err.contains("note: this is a trace of cache objects"), "{}", ran.err);
 }
 
@@ -169,7 +164,7 @@ fn several_traces_become_one_in_order_of_time() {
     place.file("a.trace", "1.0 0 8 8 1\n5.0 0 16 8 1\n").file("b.trace", "3.0 0 800 8 0\n");
     let json = place.told(&["convert", "a.trace", "b.trace", "-o", "both.csv"]);
     assert_eq!((&json["requests"], &json["from"]["path"]), (&3.into(), &"a.trace, b.trace".into()));
-    let text = std::fs::read_to_string(place.path("both.csv")).unwrap();
+    let text = place.text_of("both.csv");
     let sectors: Vec<bool> = text.lines().skip(1).map(|l| l.contains("800,")).collect();
     assert_eq!(sectors, [false, true, false], "{text}");
     assert!(text.contains("b:0"), "{text}");

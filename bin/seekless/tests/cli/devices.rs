@@ -84,7 +84,7 @@ fn a_disk_of_unknown_power_has_no_energy_and_saves_none() {
         assert_eq!(told.contains("Energy, modelled"), known, "{told}");
         let columns = ["--sweep", "cache=0,1MiB", "--csv", "sweep.csv"];
         place.ok(&[&["simulate"], &args[..], &columns].concat());
-        let csv = std::fs::read_to_string(place.path("sweep.csv")).unwrap();
+        let csv = place.text_of("sweep.csv");
         assert!(csv.contains(",energy_j_total,"), "{csv}");
     }
     for (disk, other, known) in [

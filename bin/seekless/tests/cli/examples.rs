@@ -102,8 +102,7 @@ fn the_examples_of_every_help_do_what_they_say() {
                 // Another example may have written the same file.
                 args.push("--force");
             }
-            let ran = place.run(&args);
-            assert_eq!(ran.code, Some(0), "`seekless {line}`: {}", ran.err);
+            place.done(&args);
             run.insert(line);
         }
     }

@@ -11,14 +11,9 @@ use crate::support::{Place, mixed, words};
 fn every_figure_of_a_report_is_written_as_svg_csv_and_png() {
     let place = Place::with("trace", mixed());
     let line = "simulate disksim:trace --disk wd800jb --figures out/figures --report r.html";
-    let ran = place.run(&words(line));
-    assert_eq!(ran.code, Some(0), "{}", ran.err);
-    let mut names: Vec<String> = std::fs::read_dir(place.path("out/figures"))
-        .unwrap()
-        .map(|f| f.unwrap().file_name().into_string().unwrap())
-        .collect();
-    names.sort();
-    let page = std::fs::read_to_string(place.path("r.html")).unwrap();
+    let ran = place.done(&words(line));
+    let names = place.names_in("out/figures");
+    let page = place.text_of("r.html");
     let figures = page.matches("<figure ").count();
     assert!(figures >= 3);
     for end in [".svg", ".csv"] {
@@ -42,7 +37,7 @@ fn every_figure_of_a_report_is_written_as_svg_csv_and_png() {
     }
     // The same trace, the same busy time: the CSV beside says what the JSON does.
     let busy = names.iter().find(|n| n.ends_with("where-the-disk-s-time-goes.csv")).unwrap();
-    let csv = std::fs::read_to_string(place.path("out/figures").join(busy)).unwrap();
+    let csv = place.text_of(&format!("out/figures/{busy}"));
     let json = place.json(&["disksim:trace", "--disk", "wd800jb"]);
     let seek = json["runs"][0]["seek_s"].to_string();
     assert!(csv.lines().any(|l| l.starts_with("vanilla,") && l.contains(&seek)), "{seek}: {csv}");
@@ -110,10 +105,7 @@ fn every_command_has_a_man_page_that_says_what_help_says() {
     let place = Place::new();
     let ran = place.run(&["man", "share/man1"]);
     assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
-    let read = |name: &str| {
-        let path = place.path("share/man1").join(name);
-        std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{name}: {e}"))
-    };
+    let read = |name: &str| place.text_of(&format!("share/man1/{name}"));
     let help = place.run(&["--help"]).out;
     let commands: Vec<&str> = help
         .lines()

@@ -68,11 +68,7 @@ impl Place {
     }
 
     pub(crate) fn names(&self) -> Vec<String> {
-        let entries = self.0.path().read_dir().unwrap();
-        let mut names: Vec<String> =
-            entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
-        names.sort();
-        names
+        self.names_in("")
     }
 
     pub(crate) fn command(&self, args: &[&str]) -> Command {
@@ -131,11 +127,31 @@ impl Place {
         assert_eq!(self.names(), before);
     }
 
-    /// Standard output of a run that must succeed.
-    pub(crate) fn ok(&self, args: &[&str]) -> String {
+    /// A run that must succeed.
+    pub(crate) fn done(&self, args: &[&str]) -> Ran {
         let ran = self.run(args);
         assert_eq!(ran.code, Some(0), "{args:?}: {}", ran.err);
-        ran.out
+        ran
+    }
+
+    /// Standard output of a run that must succeed.
+    pub(crate) fn ok(&self, args: &[&str]) -> String {
+        self.done(args).out
+    }
+
+    /// The names of the files in a folder here.
+    pub(crate) fn names_in(&self, folder: &str) -> Vec<String> {
+        let entries = self.path(folder).read_dir().unwrap();
+        let mut names: Vec<String> =
+            entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    /// A text that a run wrote.
+    pub(crate) fn text_of(&self, name: &str) -> String {
+        let text = std::fs::read_to_string(self.path(name));
+        text.unwrap_or_else(|e| panic!("{name}: {e}"))
     }
 
     /// Standard error of a run that must be refused.

@@ -6,11 +6,12 @@ use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rustix::fs::FallocateFlags;
 use seekless_serve::client::Client;
 use serde_json::Value;
 
-use crate::host::{self, Loop, Mount, Numbers, Server, run, seekless, status};
+use crate::PROGRAM;
+use crate::files::reserved;
+use crate::host::{self, Loop, Mount, Numbers, Server, run, run_line, seekless, status};
 use crate::need;
 use crate::place::end_both;
 
@@ -47,9 +48,8 @@ impl Volume {
     }
 
     fn format(&self, mode: &str) {
-        let mut command = seekless();
-        command.args(["volume", "format"]).arg(self.image()).arg("--at").arg(self.path("area"));
-        host::succeeds(command.args(["--optimized", "24MiB", "--mode", mode]));
+        let at = format!("{} --at {}", self.image().display(), self.area());
+        run_line(&format!("{PROGRAM} volume format {at} --optimized 24MiB --mode {mode}"));
     }
 
     /// A server, its policy as announced, and a client.
@@ -237,11 +237,7 @@ fn make_files(image: &Path, root: &Path) {
     let device = Loop::attach(image, &[]);
     run(["mkfs.ext4", "-q", "-O", "^has_journal", "-N", "16384", device.device()]);
     let mount = Mount::new(device.device(), root, "noatime");
-    let make = |name: String, len: u64| {
-        let file = File::create(root.join(name)).unwrap();
-        rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, len).unwrap();
-        file
-    };
+    let make = |name: String, len: u64| reserved(&root.join(name), len);
     let of = |directory: u64| (0..FILES).map(move |file| (directory, file));
     for directory in 0..DIRECTORIES {
         fs::create_dir(root.join(format!("d{directory}"))).unwrap();
@@ -299,8 +295,7 @@ fn busy_s(page: &Path) -> [f64; 2] {
 
 #[test]
 fn a_night_of_scans_costs_a_tenth_when_it_repeats() {
-    need!("nights", host::programs(&["losetup", "mkfs.ext4", "tar", "du", "find", "timeout"]));
-    need!("nights", host::fuse().or_else(host::root).or_else(|| host::loop_mounts("ext4")));
+    need!("nights", "losetup mkfs.ext4 tar du find timeout fuse root ext4");
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name);
     let (image, volume, root, page) =

@@ -10,7 +10,7 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::host::{self, Loop, Mount, Numbers, Server, run, seekless};
+use crate::host::{self, Loop, Mount, Numbers, Server, run, run_line, seekless};
 use crate::need;
 use crate::replicas::ours;
 
@@ -49,21 +49,20 @@ impl Files {
 
 #[test]
 fn an_ext4_in_use_is_adopted_trimmed_grown_and_killed() {
-    let tools = ["losetup", "mkfs.ext4", "e2fsck", "fstrim", "resize2fs", "timeout"];
-    need!("ext4", host::programs(&tools));
-    need!("ext4", host::fuse().or_else(host::root).or_else(|| host::loop_mounts("ext4")));
+    need!("ext4", "losetup mkfs.ext4 e2fsck fstrim resize2fs timeout fuse root ext4");
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name);
     let (image, area, volume, root) =
         (path("disk.img"), path("disk.area"), path("volume"), path("root"));
     fs::create_dir(&root).unwrap();
+    let fstrim = format!("fstrim {}", root.display());
     let bare = File::create_new(&image).unwrap();
     bare.set_len(DISK).unwrap();
     // Behind the file system stands something else, of which it knows nothing.
     let behind = Numbers::new(77).bytes((DISK - SYSTEM) as usize);
     bare.write_all_at(&behind, SYSTEM).unwrap();
     let name = image.to_str().unwrap();
-    run(["mkfs.ext4", "-q", "-F", "-m0", "-b4096", name, &format!("{}k", SYSTEM >> 10)]);
+    run_line(&format!("mkfs.ext4 -q -F -m0 -b4096 {name} {}k", SYSTEM >> 10));
     let mut files = Files(BTreeMap::new());
     let device = Loop::attach(&image, &[]);
     let mount = Mount::new(device.device(), &root, "noatime");
@@ -78,12 +77,10 @@ fn an_ext4_in_use_is_adopted_trimmed_grown_and_killed() {
     device.detach();
 
     let beside = area.to_str().unwrap();
-    let format =
-        ["volume", "format", name, "--at", beside, "--replicas", "24MiB", "--free-from", "ext"];
-    ours(&format);
-    let state = |rest: &[&str]| -> Value {
-        serde_json::from_str(&ours(&[&["volume", "status", name, "--json"], rest].concat()))
-            .unwrap()
+    let format = format!("volume format {name} --at {beside} --replicas 24MiB --free-from ext");
+    ours(&host::words(&format));
+    let state = |rest: &[&str]| {
+        host::json(seekless().args(["volume", "status", name, "--json"]).args(rest))
     };
     let free = |state: &Value| state["replicas"]["free_bytes"].as_u64().unwrap();
     let left_free = free(&state(&["--area", beside]));
@@ -91,9 +88,8 @@ fn an_ext4_in_use_is_adopted_trimmed_grown_and_killed() {
 
     let start = || {
         // The rule that spends most.
-        let rule = ["--policy", "fs2"];
-        let args = ["--area", beside, "--learn-every", "200ms", "--cache", "1MiB"];
-        Server::start(dir.path(), &image, Some(&volume), &[&args[..], &rule].concat())
+        let args = format!("--area {beside} --policy fs2 --learn-every 200ms --cache 1MiB");
+        Server::line(dir.path(), &image, Some(&volume), &args)
     };
     let attach = || Loop::attach(&volume, &["--direct-io=on"]);
     let mut server = start();
@@ -110,7 +106,7 @@ fn an_ext4_in_use_is_adopted_trimmed_grown_and_killed() {
     // meanwhile.
     let half = *files.0.keys().next_back().unwrap() / 2 * 2;
     files.delete(&root, |number| number % 2 == 1);
-    run(["fstrim".as_ref(), root.as_os_str()]);
+    run_line(&fstrim);
     for turn in 0..4u64 {
         let mut command = seekless();
         command.args(["volume", "replicate", name, "--near", &near]);
@@ -118,8 +114,8 @@ fn an_ext4_in_use_is_adopted_trimmed_grown_and_killed() {
             command.args(["--file", &file(*number)]);
         }
         let mut asked = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        for _ in 0..6 {
-            run(["fstrim".as_ref(), root.as_os_str()]);
+        for _ in 0..if host::is_long() { 6 } else { 3 } {
+            run_line(&fstrim);
             files.create(&root, 150_000);
         }
         files.delete(&root, |number| number > half && number % 3 == turn % 3);
@@ -138,12 +134,12 @@ fn an_ext4_in_use_is_adopted_trimmed_grown_and_killed() {
     run(["e2fsck", "-fp", device.device()]);
     run(["resize2fs", device.device()]);
     mount = Mount::new(device.device(), &root, "noatime");
-    run(["fstrim".as_ref(), root.as_os_str()]);
+    run_line(&fstrim);
     assert!(free(&state(&[])) > DISK - SYSTEM, "what it grew by is free: {:#}", state(&[]));
     for _ in 0..60 {
         files.create(&root, 500_000);
     }
-    run(["sync".as_ref(), "-f".as_ref(), root.as_os_str()]);
+    run_line(&format!("sync -f {}", root.display()));
     let files_of_two = format!("--file {} --file {}", file(0), file(2));
     ours(&host::words(&format!("volume replicate {name} --near 120MiB {files_of_two}")));
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
-use crate::adopting::{MIB, System, same};
+use crate::adopting::{MIB, System, same, sparse};
 use crate::host::{self, Loop, run, seekless};
 use crate::need;
 
@@ -30,12 +30,6 @@ impl Drop for ById {
     }
 }
 
-/// What such a test lacks here.
-fn missing() -> Option<String> {
-    let missing = host::root().or_else(|| host::programs(&["losetup", "blockdev"]));
-    missing.or_else(|| host::loop_mounts("ext4"))
-}
-
 /// Overwrites a part of an image or a device.
 fn write(path: impl AsRef<Path>, bytes: &[u8], from: u64) {
     let file = File::options().write(true).open(path).unwrap();
@@ -46,10 +40,10 @@ fn write(path: impl AsRef<Path>, bytes: &[u8], from: u64) {
 /// Disks may change places at the next start of the machine.
 #[test]
 fn an_area_on_a_device_is_adopted_by_a_name_that_stays() {
-    need!("an area on a device", missing());
+    need!("an area on a device", "root losetup blockdev ext4");
     let system = System::new("by_id");
     let blank = system.path("blank");
-    File::create_new(&blank).unwrap().set_len(16 * MIB).unwrap();
+    sparse(&blank, 16);
     let device = Loop::attach(&blank, &[]);
     let link = ById::new(device.device(), "by-id");
     let stays = link.0.display().to_string();
@@ -63,11 +57,11 @@ fn an_area_on_a_device_is_adopted_by_a_name_that_stays() {
 /// A kernel's name, such as /dev/vdb, may be another disk's at the next start of the machine.
 #[test]
 fn a_device_without_a_name_that_stays_is_refused() {
-    need!("a device without a lasting name", missing());
+    need!("a device without a lasting name", "root losetup blockdev ext4");
     let system = System::new("no_name");
     fs::write(system.path("root/etc/fstab"), "# none").unwrap();
     let disk = system.path("disk");
-    File::create_new(&disk).unwrap().set_len(64 * MIB).unwrap();
+    sparse(&disk, 64);
     let device = Loop::attach(&disk, &[]);
     let before = system.all();
     let words = [device.device(), "no name that stays", "serial number", "partition"];
@@ -83,11 +77,10 @@ fn a_device_without_a_name_that_stays_is_refused() {
 /// The system would take the bare disk when it starts.
 #[test]
 fn a_member_of_lvm_or_raid_is_refused() {
-    need!("a member on a device", missing());
+    need!("a member on a device", "root losetup blockdev ext4");
     let system = System::new("member");
     let disk = system.path("disk");
-    let file = File::create_new(&disk).unwrap();
-    file.set_len(64 * MIB).unwrap();
+    let file = sparse(&disk, 64);
     // A mark that no program takes for a whole one.
     file.write_all_at(b"LABELONE", 512).unwrap();
     let device = Loop::attach(&disk, &[]);
@@ -108,11 +101,10 @@ fn a_member_of_lvm_or_raid_is_refused() {
 /// The system would take the partition when it starts.
 #[test]
 fn a_disk_with_a_member_in_a_partition_is_refused() {
-    need!("a member in a partition", missing());
+    need!("a member in a partition", "root losetup blockdev ext4");
     let system = System::new("member_within");
     let disk = system.path("disk");
-    let file = File::create_new(&disk).unwrap();
-    file.set_len(64 * MIB).unwrap();
+    let file = sparse(&disk, 64);
     // A partition of 8,192 sectors from 2,048 on.
     let mut table = [0u8; 512];
     table[446..462].copy_from_slice(&[0, 0, 2, 0, 0x8e, 0, 2, 0, 0, 8, 0, 0, 0, 32, 0, 0]);
@@ -133,7 +125,7 @@ fn a_disk_with_a_member_in_a_partition_is_refused() {
 
 #[test]
 fn a_disk_is_released_when_the_device_of_its_area_is_gone() {
-    need!("an area on a device", missing());
+    need!("an area on a device", "root losetup blockdev ext4");
     let OnDevice { link, device, before, system } = OnDevice::new("area_gone");
     drop(link);
     device.detach();
@@ -154,7 +146,7 @@ impl OnDevice {
         let system = System::new(name);
         let before = system.all();
         let blank = system.path("blank");
-        File::create_new(&blank).unwrap().set_len(16 * MIB).unwrap();
+        sparse(&blank, 16);
         let device = Loop::attach(&blank, &[]);
         let link = ById::new(device.device(), name);
         host::succeeds(&mut system.adopt(&["--area", device.device()]));
@@ -175,6 +167,13 @@ impl OnDevice {
         self.zero(15 * MIB, MIB);
     }
 
+    /// As [`Self::goes`], but the power cut came when it was blank.
+    fn blank(&self) {
+        self.goes();
+        self.zero(0, MIB);
+        self.zero(15 * MIB, MIB);
+    }
+
     fn zero(&self, from: u64, bytes: u64) {
         write(self.device.device(), &vec![0; bytes as usize], from);
     }
@@ -185,12 +184,22 @@ impl OnDevice {
         same(&self.before, &self.system.all(), "released");
         said
     }
+
+    /// Released again, not a byte of the device changes; this is noted, with these words.
+    fn stays(&self, words: &[&str]) {
+        let device = self.device.device();
+        let kept = fs::read(device).unwrap();
+        let said = self.release();
+        let all = [words, &["stays as it is"]].concat();
+        assert!(all.iter().all(|word| said.contains(word)), "{said}");
+        assert!(fs::read(device).unwrap() == kept, "not a byte of it");
+    }
 }
 
 /// A power cut came when both ends of the device were blank, but for the first page.
 #[test]
 fn a_release_that_ended_while_the_area_was_blanked_is_repeated() {
-    need!("an area on a device", missing());
+    need!("an area on a device", "root losetup blockdev ext4");
     let adopted = OnDevice::new("half_blank");
     adopted.half_blank();
     assert_eq!(adopted.release(), "");
@@ -206,38 +215,25 @@ fn a_release_that_ended_while_the_area_was_blanked_is_repeated() {
 /// A release ended when the device was blank, and others use the device since.
 #[test]
 fn a_repeated_release_leaves_what_others_have_on_the_device() {
-    let tools = ["losetup", "blockdev", "mkfs.ext4"];
-    let missing = host::root().or_else(|| host::programs(&tools));
-    need!("an area on a device", missing.or_else(|| host::loop_mounts("ext4")));
+    need!("an area on a device", "root losetup blockdev ext4 mkfs.ext4");
     let adopted = OnDevice::new("others");
     let device = adopted.device.device();
-    adopted.goes();
-    adopted.zero(0, MIB);
-    adopted.zero(15 * MIB, MIB);
+    adopted.blank();
     run(["mkfs.ext4", "-q", "-F", device]);
-    let kept = fs::read(device).unwrap();
-    let said = adopted.release();
-    assert!(said.contains("note: ") && said.contains("stays as it is"), "{said}");
-    assert!(said.contains("an ext2/3/4 file system"), "{said}");
-    assert!(fs::read(device).unwrap() == kept, "not a byte of it");
+    adopted.stays(&["note: ", "an ext2/3/4 file system"]);
     drop(adopted);
 
     // The area of another image, of the same name and size.
     let adopted = OnDevice::new("others_area");
     let device = adopted.device.device();
-    adopted.goes();
-    adopted.zero(0, MIB);
-    adopted.zero(15 * MIB, MIB);
+    adopted.blank();
     let other = adopted.system.path("other");
     fs::create_dir(&other).unwrap();
-    File::create_new(other.join("disk.img")).unwrap().set_len(64 * MIB).unwrap();
+    sparse(other.join("disk.img"), 64);
     let other = other.join("disk.img");
     let mut format = seekless();
     host::succeeds(format.args(["volume", "format", "--at", device]).arg(other));
-    let kept = fs::read(device).unwrap();
-    let said = adopted.release();
-    assert!(said.contains("stays as it is") && said.contains("holds an area"), "{said}");
-    assert!(fs::read(device).unwrap() == kept, "not a byte of it");
+    adopted.stays(&["holds an area"]);
     drop(adopted);
 
     // A RAID leaves the first page as the area left it.
@@ -246,16 +242,13 @@ fn a_repeated_release_leaves_what_others_have_on_the_device() {
     adopted.goes();
     adopted.zero(4096, MIB - 4096);
     write(device, b"\xfc\x4e\x2b\xa9", 4096);
-    let kept = fs::read(device).unwrap();
-    let said = adopted.release();
-    assert!(said.contains("stays as it is"), "{said}");
-    assert!(fs::read(device).unwrap() == kept, "not a byte of it");
+    adopted.stays(&[]);
 }
 
 /// Only the device is left to do: all else was undone.
 #[test]
 fn a_repeated_release_ends_although_the_device_of_its_area_fails_or_is_in_use() {
-    need!("an area on a device", missing());
+    need!("an area on a device", "root losetup blockdev ext4");
     let adopted = OnDevice::new("refuses");
     let device = adopted.device.device();
     adopted.half_blank();

@@ -5,10 +5,11 @@
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 
-use serde_json::Value;
-
 use crate::host::Numbers;
 use crate::place::{BESIDE, Place, end_both};
+
+/// Serves a disk with its area, without a client.
+const SERVE: &str = "serve disk.img --area disk.area --nbd unix:x.sock";
 
 /// A disk of 64 MiB in use, adopted in write-back, with something dirty, its server killed. What it
 /// looked like before, and the bytes that a client wrote over its first and last MiB.
@@ -16,7 +17,7 @@ fn killed(place: &Place) -> (Vec<u8>, Vec<u8>) {
     let disk = place.disk(64, true);
     let before = fs::read(&disk).unwrap();
     place.run("volume format disk.img --at disk.area --optimized 16MiB --mode writeback");
-    let (mut server, mut client) = place.serve(&[&BESIDE[..], &["--policy", "vanilla"]].concat());
+    let (mut server, mut client) = place.vanilla(&[]);
     let new = Numbers::new(9).bytes(2 << 20);
     // What is no whole page goes past the write buffer, to home's ends.
     client.write(512, &new[512..1 << 20]).unwrap();
@@ -32,21 +33,15 @@ fn what_was_written_over_a_guard_is_refused_shown_and_mended() {
     let place = Place::new();
     let (before, new) = killed(&place);
     let disk = File::options().read(true).write(true).open(place.path("disk.img")).unwrap();
-    let serve = "serve disk.img --area disk.area --nbd unix:x.sock";
     // As a repair of the file system would.
     disk.write_all_at(&before[1024..2048], 1024).unwrap();
-    let held =
-        || (fs::read(place.path("disk.img")).unwrap(), fs::read(place.path("disk.area")).unwrap());
+    let held = || (place.bytes("disk.img"), place.bytes("disk.area"));
     let was = held();
-    for verb in [
-        serve,
-        "volume drain disk.img --area disk.area",
-        "volume check disk.img --area disk.area",
-        "volume repair disk.img --area disk.area",
-        "volume resize disk.img --area disk.area",
-    ] {
-        let words = if verb.contains("resize") { "not drained" } else { "over the guard" };
-        place.refused(verb, &[words]);
+    place.refused(SERVE, &["over the guard"]);
+    assert!(held() == was, "serving wrote something");
+    for verb in ["drain", "check", "repair", "resize"] {
+        let words = if verb == "resize" { "not drained" } else { "over the guard" };
+        place.volume_refuses(verb, &[words]);
         assert!(held() == was, "{verb} wrote something");
     }
     let (rescue, mut client) = place.rescue();
@@ -55,14 +50,14 @@ fn what_was_written_over_a_guard_is_refused_shown_and_mended() {
     assert!(client.read(63 << 20, (1 << 20) - 512).unwrap() == new[1 << 20..][..(1 << 20) - 512]);
     drop((client, rescue));
     assert!(held() == was, "rescuing wrote something");
-    place.run("volume repair disk.img --area disk.area --lose-data");
+    place.volume("repair --lose-data");
     // The restored guard names the repaired area.
-    let repaired = fs::read(place.path("disk.area")).unwrap();
+    let repaired = place.bytes("disk.area");
     fs::write(place.path("disk.area"), &was.1).unwrap();
-    place.refused("volume drain disk.img --area disk.area", &["an older copy"]);
+    place.volume_refuses("drain", &["an older copy"]);
     fs::write(place.path("disk.area"), repaired).unwrap();
-    place.run("volume detach disk.img --area disk.area");
-    let home = fs::read(place.path("disk.img")).unwrap();
+    place.volume("detach");
+    let home = place.bytes("disk.img");
     assert!(home[..512] == before[..512] && home[512..1 << 20] == new[512..1 << 20]);
     assert!(home[63 << 20..(64 << 20) - 512] == new[1 << 20..][..(1 << 20) - 512]);
     assert!(home[1 << 20..63 << 20] == before[1 << 20..63 << 20]);
@@ -73,25 +68,23 @@ fn what_was_written_over_a_guard_is_refused_shown_and_mended() {
 fn a_guarded_disk_of_another_size_or_with_another_area_is_refused() {
     let place = Place::new();
     let (before, _) = killed(&place);
-    let serve = "serve disk.img --area disk.area --nbd unix:x.sock";
-    let drain = "volume drain disk.img --area disk.area";
     let disk = File::options().read(true).write(true).open(place.path("disk.img")).unwrap();
     for mib in [63, 65] {
-        let end = fs::read(place.path("disk.img")).unwrap()[63 << 20..].to_vec();
+        let end = place.bytes("disk.img")[63 << 20..].to_vec();
         disk.set_len(mib << 20).unwrap();
-        place.refused(serve, &["made for a device of"]);
-        place.refused(drain, &["made for a device of"]);
-        place.refused("volume resize disk.img --area disk.area", &["nothing was changed"]);
+        place.refused(SERVE, &["made for a device of"]);
+        place.volume_refuses("drain", &["made for a device of"]);
+        place.volume_refuses("resize", &["nothing was changed"]);
         disk.set_len(64 << 20).unwrap();
         disk.write_all_at(&end, 63 << 20).unwrap();
     }
     // Another disk under its name.
     fs::rename(place.path("disk.img"), place.path("right.img")).unwrap();
     fs::write(place.path("disk.img"), &before).unwrap();
-    place.refused(serve, &["does not carry its guard", "another disk"]);
+    place.refused(SERVE, &["does not carry its guard", "another disk"]);
     fs::rename(place.path("right.img"), place.path("disk.img")).unwrap();
     // An older copy of the area, which has an older end of the log.
-    let area = fs::read(place.path("disk.area")).unwrap();
+    let area = place.bytes("disk.area");
     fs::write(place.path("other.img"), &before).unwrap();
     place.run("volume format other.img --at other.area --optimized 16MiB");
     place.refused(
@@ -100,32 +93,32 @@ fn a_guarded_disk_of_another_size_or_with_another_area_is_refused() {
     );
     // No repair mends that: it changes nothing.
     fs::copy(place.path("disk.img"), place.path("other.img")).unwrap();
-    let other = fs::read(place.path("other.area")).unwrap();
+    let other = place.bytes("other.area");
     for lose in ["", "--lose-data"] {
         let line = format!("volume repair other.img --area other.area {lose}");
         place.refused(&line, &["the guard of another area", "disk.area"]);
-        assert!(fs::read(place.path("other.area")).unwrap() == other, "{line}");
+        assert!(place.bytes("other.area") == other, "{line}");
     }
     // An area cut short, and one without room, as older ones are.
     let file = File::options().read(true).write(true).open(place.path("disk.area")).unwrap();
     file.set_len((16 << 20) + 8192).unwrap();
-    place.refused(serve, &["extend it"]);
+    place.refused(SERVE, &["extend it"]);
     // And extended again.
     file.set_len(16 << 20).unwrap();
     file.set_len(area.len() as u64).unwrap();
-    let repair = "volume repair disk.img --area disk.area";
-    for verb in [serve, drain, repair] {
-        place.refused(verb, &["was cut, and extended again", "--lose-data"]);
-    }
+    let words = ["was cut, and extended again", "--lose-data"];
+    place.refused(SERVE, &words);
+    place.volume_refuses("drain", &words);
+    place.volume_refuses("repair", &words);
     file.write_all_at(&area[16 << 20..], 16 << 20).unwrap();
-    place.run(drain);
+    place.volume("drain");
     file.set_len(16 << 20).unwrap();
-    place.refused("volume mode writeback disk.img --area disk.area", &["has no space for a guard"]);
-    place.run("volume resize disk.img --area disk.area --optimized 16MiB");
-    place.run("volume mode writeback disk.img --area disk.area");
+    place.volume_refuses("mode writeback", &["has no space for a guard"]);
+    place.volume("resize --optimized 16MiB");
+    place.volume("mode writeback");
     assert_eq!(place.status(&BESIDE)["guarded"], true);
     file.set_len(16 << 20).unwrap();
-    place.refused(serve, &["extend it"]);
+    place.refused(SERVE, &["extend it"]);
     place.refused("volume format small.img --at small.area", &["small.img"]);
     File::create(place.path("small.img")).unwrap().set_len(255 << 10).unwrap();
     let small = "volume format small.img --at small.area --optimized 8MiB";
@@ -141,8 +134,7 @@ fn an_older_copy_of_an_area_is_refused_by_a_repair_too() {
     place.run("volume format disk.img --at disk.area --optimized 16MiB --mode writeback");
     let path = place.path("disk.area");
     let after_a_write_of = |byte: u8| {
-        let (mut server, mut client) =
-            place.serve(&[&BESIDE[..], &["--policy", "vanilla"]].concat());
+        let (mut server, mut client) = place.vanilla(&[]);
         client.write(8 << 20, &[byte; 4096]).unwrap();
         client.flush().unwrap();
         server.kill();
@@ -153,14 +145,13 @@ fn an_older_copy_of_an_area_is_refused_by_a_repair_too() {
     fs::write(&path, &older).unwrap();
     let verbs = ["drain", "status", "check", "dump", "dump --json", "repair", "repair --lose-data"];
     for verb in verbs.into_iter().chain(["rescue --nbd unix:x.sock"]) {
-        let line = format!("volume {verb} disk.img --area disk.area");
-        place.refused(&line, &["an older copy", "name the newest copy"]);
+        place.volume_refuses(verb, &["an older copy", "name the newest copy"]);
         assert!(fs::read(&path).unwrap() == older, "{verb} changed it");
     }
     fs::write(&path, &newest).unwrap();
-    place.run("volume repair disk.img --area disk.area");
-    place.run("volume detach disk.img --area disk.area");
-    let home = fs::read(place.path("disk.img")).unwrap();
+    place.volume("repair");
+    place.volume("detach");
+    let home = place.bytes("disk.img");
     assert!(home[8 << 20..][..4096] == [2; 4096]);
 }
 
@@ -171,7 +162,7 @@ fn a_guard_goes_up_and_down_under_a_client_that_writes_home() {
     let disk = place.disk(32, true);
     let mut model = fs::read(&disk).unwrap();
     place.run("volume format disk.img --at disk.area --optimized 8MiB");
-    let (server, client) = place.serve(&[&BESIDE[..], &["--policy", "vanilla"]].concat());
+    let (server, client) = place.vanilla(&[]);
     let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     let writer = {
         let (stop, mut client) = (std::sync::Arc::clone(&stop), client);
@@ -259,7 +250,7 @@ fn writes_are_absorbed_survive_a_kill_and_go_home_when_drained() {
     let disk = place.disk(64, true);
     let before = fs::read(&disk).unwrap();
     place.run("volume format disk.img --at disk.area --optimized 32MiB --mode writeback");
-    let (mut server, mut client) = place.serve(&[&BESIDE[..], &["--policy", "vanilla"]].concat());
+    let (mut server, mut client) = place.vanilla(&[]);
     let new = Numbers::new(9).bytes(2 << 20);
     client.write(8 << 20, &new).unwrap();
     client.flush().unwrap();
@@ -283,7 +274,7 @@ fn writes_are_absorbed_survive_a_kill_and_go_home_when_drained() {
     assert!(!whole(&fs::read(&disk).unwrap()), "the write was not absorbed: this tests nothing");
     assert_eq!(place.status(&BESIDE)["dirty_bytes"], 2 << 20);
     // Rescued, with not a byte written.
-    let held = || (fs::read(&disk).unwrap(), fs::read(place.path("disk.area")).unwrap());
+    let held = || (fs::read(&disk).unwrap(), place.bytes("disk.area"));
     let was = held();
     let (rescue, mut client) = place.rescue();
     assert!(client.read(8 << 20, 2 << 20).unwrap() == new);
@@ -294,12 +285,11 @@ fn writes_are_absorbed_survive_a_kill_and_go_home_when_drained() {
     drop((client, rescue));
     assert!(held() == was, "rescuing wrote something");
 
-    place.run("volume check disk.img --area disk.area --data");
-    let dump: Value =
-        serde_json::from_str(&place.run("volume dump disk.img --area disk.area --json")).unwrap();
+    place.volume("check --data");
+    let dump = place.json("volume dump --json disk.img --area disk.area");
     assert_eq!(dump["map"].as_array().unwrap().len(), 512);
     assert_eq!(dump["map"][0]["sum"].as_str().unwrap().len(), 12);
-    place.run("volume drain disk.img --area disk.area");
+    place.volume("drain");
     assert!(whole(&fs::read(&disk).unwrap()), "drained, and home is not complete");
     let status = place.status(&BESIDE);
     assert_eq!((&status["drained"], &status["guarded"]), (&true.into(), &false.into()));
@@ -359,10 +349,10 @@ fn what_does_not_belong_together_is_not_attached() {
         &with("disk.img", "disk.area"),
         &["made for a device of", "seekless volume resize"],
     );
-    let check = "volume check disk.img --area disk.area";
-    place.refused(check, &["made for a device of 32 MiB", "this one has 31 MiB", "resize"]);
+    let words = ["made for a device of 32 MiB", "this one has 31 MiB", "resize"];
+    place.volume_refuses("check", &words);
     file.set_len(32 << 20).unwrap();
-    assert!(place.run(check).contains("sound"));
+    assert!(place.volume("check").contains("sound"));
     // A shorter area, no area, an older and a newer version.
     let area = File::options().read(true).write(true).open(place.path("disk.area")).unwrap();
     area.set_len(7 << 20).unwrap();
@@ -371,7 +361,7 @@ fn what_does_not_belong_together_is_not_attached() {
     place.refused(&with("disk.area", "disk.img"), &["is an area itself"]);
     place.refused("serve disk.area --nbd unix:x.sock", &["is an area", "disk.img"]);
     place.refused(&with("disk.img", "disk.img"), &["disk.img"]);
-    let bytes = fs::read(place.path("disk.area")).unwrap();
+    let bytes = place.bytes("disk.area");
     let pages = bytes.chunks(4096).enumerate();
     // Magic, version and kind of a superblock.
     let copies = pages.filter(|(_, page)| page.starts_with(b"SEEKLESS\x04\x00\x01\x00"));
@@ -399,20 +389,17 @@ fn an_area_follows_its_home_to_another_size() {
     let place = Place::new();
     let disk = place.disk(32, true);
     place.run("volume format disk.img --at disk.area --optimized 8MiB --mode writeback");
-    place.refused("volume resize disk.img --area disk.area --optimized 1MiB", &["needs at least"]);
+    place.volume_refuses("resize --optimized 1MiB", &["needs at least"]);
     let (mut server, mut client) = place.serve(&BESIDE);
     client.write(9 << 20, &[7; 4096]).unwrap();
     server.kill();
     drop((server, client));
-    let bytes = fs::read(place.path("disk.area")).unwrap();
-    place.refused(
-        "volume resize disk.img --area disk.area",
-        &["not drained", "nothing was changed"],
-    );
-    assert!(fs::read(place.path("disk.area")).unwrap() == bytes);
-    place.run("volume detach disk.img --area disk.area");
+    let bytes = place.bytes("disk.area");
+    place.volume_refuses("resize", &["not drained", "nothing was changed"]);
+    assert!(place.bytes("disk.area") == bytes);
+    place.volume("detach");
     File::options().write(true).open(&disk).unwrap().set_len(48 << 20).unwrap();
-    place.run("volume resize disk.img --area disk.area --optimized 12MiB");
+    place.volume("resize --optimized 12MiB");
     let status = place.status(&BESIDE);
     assert_eq!(status["size_bytes"], 48 << 20);
     assert_eq!(status["area_bytes"], 12 << 20);
@@ -426,7 +413,7 @@ fn a_damaged_area_is_mended_and_what_is_lost_is_said_before() {
     let place = Place::new();
     place.disk(32, true);
     place.run("volume format disk.img --at disk.area --optimized 16MiB --mode writeback");
-    let (mut server, mut client) = place.serve(&[&BESIDE[..], &["--policy", "vanilla"]].concat());
+    let (mut server, mut client) = place.vanilla(&[]);
     let new = Numbers::new(4).bytes(64 << 10);
     client.write(1 << 20, &new).unwrap();
     client.flush().unwrap();
@@ -437,27 +424,23 @@ fn a_damaged_area_is_mended_and_what_is_lost_is_said_before() {
     // The last copy of the superblock, before the 65 pages of the guard region: no loss.
     let last = area.metadata().unwrap().len() - 66 * 4096;
     area.write_all_at(&[0xAA; 100], last + 200).unwrap();
-    let check = place.run("volume check disk.img --area disk.area");
+    let check = place.volume("check");
     assert!(check.contains("harmless"), "{check}");
-    let repair = "volume repair disk.img --area disk.area";
     for said in ["repaired", "no fault found"] {
-        assert!(place.run(repair).contains(said), "{said}");
+        assert!(place.volume("repair").contains(said), "{said}");
     }
     // A page of data that stands in the area alone.
     let bytes = fs::read(&path).unwrap();
     let at =
         (0..bytes.len() / 4096).find(|p| bytes[p * 4096..][..4096] == new[8192..][..4096]).unwrap();
     area.write_all_at(&[0x55], at as u64 * 4096 + 7).unwrap();
-    place.refused("volume check disk.img --area disk.area --data", &["1 pages", "damaged"]);
+    place.volume_refuses("check --data", &["1 pages", "damaged"]);
     let before = fs::read(&path).unwrap();
-    place.refused(
-        "volume repair disk.img --area disk.area",
-        &["nothing was written", "--lose-data"],
-    );
+    place.volume_refuses("repair", &["nothing was written", "--lose-data"]);
     assert!(fs::read(&path).unwrap() == before);
-    place.run("volume repair disk.img --area disk.area --lose-data");
-    place.run("volume detach disk.img --area disk.area");
-    let home = fs::read(place.path("disk.img")).unwrap();
+    place.volume("repair --lose-data");
+    place.volume("detach");
+    let home = place.bytes("disk.img");
     let page = |i: usize| &home[(1 << 20) + i * 4096..][..4096];
     let good = (0..16).filter(|&i| page(i) == &new[i * 4096..][..4096]).count();
     assert_eq!(good, 15, "all but the damaged page went home");

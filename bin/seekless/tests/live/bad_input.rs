@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::net::UnixListener;
 
 use crate::host::{self, seekless};
+use crate::need;
 
 /// Runs `seekless serve` in a directory of its own; it must fail, and say `words`.
 fn refused(prepare: impl FnOnce(&std::path::Path), args: &[&str], words: &[&str]) {
@@ -38,10 +39,7 @@ fn busy_addresses() {
 
 #[test]
 fn bad_mount_points() {
-    if let Some(missing) = host::fuse() {
-        eprintln!("SKIPPED mount points: {missing}");
-        return;
-    }
+    need!("mount points", "fuse");
     refused(disk, &["disk.img", "--fuse", "."], &["not a regular file"]);
     refused(disk, &["disk.img", "--fuse", "no/dir"], &["no/dir"]);
     // The mount point is made, and taken away again.

@@ -11,7 +11,7 @@ const DRIVE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../seekless/tests/live
 
 /// What is missing to open pages.
 pub(crate) fn missing() -> Option<String> {
-    host::programs(&["chromium", "python3"])
+    host::lacks("chromium python3 timeout")
 }
 
 /// axe-core's script, which `.ci/run` fetches; not part of this repository.
@@ -31,15 +31,20 @@ pub(crate) fn visit(name: &str, url: &str, ready: &str, run: &Value) -> Value {
     let mut run = run.clone();
     run["clipped"] = json!(CLIPPED);
     let shots = std::env::var_os("SEEKLESS_SCREENSHOTS").map(PathBuf::from);
-    let mut seen = Vec::new();
-    for (width, dark) in [(1200, false), (390, true)] {
+    let looks = [(1200, false), (390, true)];
+    let jobs = looks.map(|(width, dark)| {
         let shot = shots.as_ref().map(|d| d.join(format!("{name}-{width}.png")));
-        let job = json!({
+        json!({
             "url": url, "width": width, "dark": dark, "ready": ready, "run": run, "axe": axe(), "shot": shot,
             "print": !dark,
-        });
-        let text = host::run(["python3", DRIVE, "chromium", &job.to_string()]);
-        let page: Value = serde_json::from_str(&text).unwrap();
+        })
+    });
+    // One browser for both: its start takes longer than a page.
+    let mut browser = host::limited(75);
+    browser.args(["python3", DRIVE, "chromium", &json!(jobs).to_string()]);
+    let mut seen: Vec<Value> = serde_json::from_value(host::json(&mut browser)).unwrap();
+    assert_eq!(seen.len(), looks.len());
+    for (page, (width, dark)) in seen.iter().zip(looks) {
         assert_eq!(page["console"], json!([]), "{name}, {width} wide");
         let own = url.split_inclusive('/').take(3).collect::<String>();
         for asked in page["requests"].as_array().unwrap() {
@@ -56,7 +61,6 @@ pub(crate) fn visit(name: &str, url: &str, ready: &str, run: &Value) -> Value {
         assert_eq!(page["values"]["clipped"], 0, "{name}, {width} wide: columns are cut off");
         let wide = page["values"]["overflow"].as_i64().unwrap();
         assert!(wide <= width, "{name}: {wide} pixels on a page of {width}");
-        seen.push(page);
     }
     seen.swap_remove(0)
 }

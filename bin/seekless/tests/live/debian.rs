@@ -192,9 +192,8 @@ pub(crate) fn in_order(text: &str, words: &[&str]) {
 }
 
 fn missing() -> Option<String> {
-    let host = host::long().or_else(host::fuse).or_else(host::root);
-    let tools = ["debootstrap", "systemd-nspawn", "nsenter", "losetup", "dpkg-deb", "cargo-deb"];
-    host.or_else(|| host::loop_mounts("ext4")).or_else(|| host::programs(&tools))
+    let tools = "debootstrap systemd-nspawn nsenter losetup dpkg-deb cargo-deb";
+    host::lacks("long fuse root ext4").or_else(|| host::lacks(tools))
 }
 
 #[test]
@@ -262,11 +261,7 @@ fn the_package_adopts_a_disk_that_stands_after_a_restart_and_is_released() {
 
 #[test]
 fn the_static_program_runs_where_there_is_nothing_else() {
-    let tools = ["musl-gcc", "strip", "readelf", "chroot"];
-    need!(
-        "the static program",
-        host::long().or_else(host::root).or_else(|| host::programs(&tools))
-    );
+    need!("the static program", "long root musl-gcc strip readelf chroot");
     let installed = attempt(["rustc", "--print", "target-libdir", "--target", STATIC]);
     let libraries = String::from_utf8_lossy(&installed.stdout).trim().to_owned();
     if !Path::new(&libraries).is_dir() {

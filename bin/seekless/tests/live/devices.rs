@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::host::{self, Kind, Loop, Mount, Server, XFS, attempt, run, seekless, with};
 use crate::need;
 use crate::place::{end_both, serve};
+use crate::tests;
 
 /// A file with a loop device on it.
 fn disk(dir: &Path, name: &str, mib: u64, options: &[&str]) -> (PathBuf, Loop) {
@@ -29,7 +30,7 @@ fn refused(args: &[&str], words: &[&str]) {
 }
 
 fn status(args: &[&str]) -> Value {
-    serde_json::from_str(&does(&[&["volume", "status", "--json"], args].concat())).unwrap()
+    host::json(seekless().args(["volume", "status", "--json"]).args(args))
 }
 
 /// What blkid makes of a device, asked without its cache.
@@ -42,26 +43,23 @@ fn blkid(device: &str) -> String {
 fn cannot_be_mounted(device: &str, dir: &Path, kinds: &[&str]) {
     let found = blkid(device);
     assert!(!found.contains("TYPE="), "{found}");
-    let auto = attempt(["mount".as_ref(), device.as_ref(), dir.as_os_str()]);
-    assert!(!auto.status.success(), "it was mounted");
-    for kind in kinds {
-        let options = ["mount", "-t", kind, "-o", "ro", device];
-        let args = options.iter().map(AsRef::as_ref).chain([dir.as_os_str()]);
-        assert!(!attempt(args).status.success(), "it was mounted as {kind}");
+    let kinds = kinds.iter().map(|kind| format!("-t {kind} -o ro"));
+    for options in kinds.chain([String::new()]) {
+        let line = format!("mount {options} {device} {}", dir.display());
+        assert!(!attempt(host::words(&line)).status.success(), "it was mounted: {line}");
     }
 }
 
 /// A small disk with the pages of a large one.
 const EXT4: Kind = Kind { size: 64 << 20, make: &["mkfs.ext4", "-q", "-b", "4096"], ..host::EXT4 };
 
-#[test]
-fn an_ext4_disk_cannot_be_mounted_while_its_area_has_its_newest_data() {
-    cannot_be_mounted_by_accident(&EXT4);
-}
-
-#[test]
-fn an_xfs_disk_cannot_be_mounted_while_its_area_has_its_newest_data() {
-    cannot_be_mounted_by_accident(&XFS);
+tests! {
+    fn an_ext4_disk_cannot_be_mounted_while_its_area_has_its_newest_data() {
+        cannot_be_mounted_by_accident(&EXT4);
+    }
+    fn an_xfs_disk_cannot_be_mounted_while_its_area_has_its_newest_data() {
+        cannot_be_mounted_by_accident(&XFS);
+    }
 }
 
 fn cannot_be_mounted_by_accident(kind: &Kind) {
@@ -87,14 +85,8 @@ fn cannot_be_mounted_by_accident(kind: &Kind) {
     assert!(blkid(&device).contains("TYPE="));
 
     let volume = path("volume");
-    let serve = || {
-        Server::start(
-            dir.path(),
-            Path::new(&device),
-            Some(&volume),
-            &["--area", &area, "--policy", "vanilla"],
-        )
-    };
+    let args = ["--area", &area, "--policy", "vanilla"];
+    let serve = || Server::start(dir.path(), Path::new(&device), Some(&volume), &args);
     let mut server = serve();
     cannot_be_mounted(&device, &root, &[kind.name]);
     let front = Loop::attach(&volume, &["--direct-io=on"]);
@@ -140,8 +132,7 @@ fn cannot_be_mounted_by_accident(kind: &Kind) {
 /// A disk with partitions, whose kernel knows them.
 #[test]
 fn partitions_of_a_guarded_disk_are_gone() {
-    need!("partitions", host::programs(&["losetup", "mkfs.ext4", "blkid", "timeout"]));
-    need!("partitions", host::root().or_else(|| host::loop_mounts("ext4")));
+    need!("partitions", "losetup mkfs.ext4 blkid timeout root ext4");
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("disk.img");
     let file = File::create(&path).unwrap();
@@ -170,7 +161,7 @@ fn partitions_of_a_guarded_disk_are_gone() {
 
 #[test]
 fn what_has_its_mark_near_either_end_is_hidden() {
-    need!("marks", host::programs(&["losetup", "blkid", "timeout"]).or_else(host::root));
+    need!("marks", "losetup blkid timeout root");
     let dir = tempfile::tempdir().unwrap();
     let (_, device) = disk(dir.path(), "disk.img", 64, &[]);
     let device = device.device();
@@ -228,7 +219,7 @@ fn lvm_sum(bytes: &[u8]) -> u32 {
 
 #[test]
 fn a_blank_device_holds_its_area_and_is_claimed_for_one() {
-    need!("devices", host::programs(&["losetup", "mkfs.ext4", "timeout"]).or_else(host::root));
+    need!("devices", "losetup mkfs.ext4 timeout root");
     for at in ["start", "middle", "end"] {
         let dir = tempfile::tempdir().unwrap();
         let (file, device) = disk(dir.path(), "disk.img", 64, &[]);
@@ -269,17 +260,15 @@ fn a_blank_device_holds_its_area_and_is_claimed_for_one() {
 
 #[test]
 fn a_disk_and_an_area_on_devices_belong_together() {
-    need!("devices", host::programs(&["losetup", "timeout", "blockdev"]).or_else(host::root));
+    need!("devices", "losetup timeout blockdev root");
     let dir = tempfile::tempdir().unwrap();
     let (home_file, home) = disk(dir.path(), "home.img", 64, &[]);
     let (area_file, area) = disk(dir.path(), "area.img", 16, &[]);
     let (_, other) = disk(dir.path(), "other.img", 64, &[]);
     File::options().write(true).open(&home_file).unwrap().write_all_at(&[7; 4096], 4096).unwrap();
     let (home, area, other) = (home.device(), area.device(), other.device());
-    refused(
-        &["volume", "format", home, "--at", area, "--optimized", "16MiB"],
-        &["for a guard", "--optimized"],
-    );
+    let format = ["volume", "format", home, "--at", area, "--optimized", "16MiB"];
+    refused(&format, &["for a guard", "--optimized"]);
     does(&["volume", "format", home, "--at", area, "--mode", "writeback"]);
     let serve = |home, area| ["serve", home, "--area", area, "--nbd", "unix:x.sock"];
     let args = ["--area", area, "--policy", "vanilla"];
@@ -292,10 +281,8 @@ fn a_disk_and_an_area_on_devices_belong_together() {
     // The wrong disk, of the same size; and the right one under another name is proven by nothing
     // but its guard.
     refused(&serve(other, area), &["was made for", other]);
-    refused(
-        &["serve", other, "--area", area, "--moved", "--nbd", "unix:x.sock"],
-        &["does not carry its guard"],
-    );
+    let moved = [&serve(other, area)[..], &["--moved"]].concat();
+    refused(&moved, &["does not carry its guard"]);
     refused(&serve(area, home), &["is an area itself"]);
     refused(&["serve", area, "--nbd", "unix:x.sock"], &["is an area, made for"]);
     // The area's device shrank, and grew back.

@@ -14,8 +14,11 @@ use seekless_serve::Address;
 use seekless_serve::client::{Client, ClientError};
 use seekless_trace::{Event, OpenOptions, Source};
 
-use crate::host::{self, Numbers, Server, attempt, run};
+use crate::PROGRAM;
+use crate::host::{self, Numbers, Server, run_line};
 use crate::need;
+use crate::tests;
+use crate::workloads::{BLOCK, Writings, block};
 
 /// nbdkit in the foreground; killed when dropped.
 pub(crate) struct Nbdkit(Child);
@@ -77,18 +80,15 @@ fn verified(fio: Child) {
 /// Each kill is noticed before the next one: the count is of connections that broke.
 #[test]
 fn fio_notices_nothing_of_a_home_whose_server_is_killed() {
-    need!("elsewhere", host::programs(&["nbdkit", "fio", "timeout"]));
-    let dir = tempfile::tempdir().unwrap();
-    let (socket, disk) = (dir.path().join("home"), dir.path().join("disk"));
-    File::create(&disk).unwrap().set_len(64 << 20).unwrap();
+    need!("elsewhere", "nbdkit fio timeout");
+    let Home { dir, socket, disk, uri, front, listen } = Home::new();
     let mut kit = Nbdkit::start(&socket, &disk);
-    let (uri, front) = (uri_of(&socket), dir.path().join("front"));
-    let listen = format!("unix:{}", front.display());
-    let args = ["--nbd", &listen, "--area-dir", ".", "--optimized", "16MiB", "--cache", "1MiB"];
-    let server = Server::start(dir.path(), &uri, None, &args);
+    let args = format!("--nbd {listen} --area-dir . --optimized 16MiB --cache 1MiB");
+    let server = Server::line(dir.path(), &uri, None, &args);
     let kills = host::rounds("SEEKLESS_KILLS", 3, 100);
     let reconnects = || host::status(&uri, &[])["elsewhere"]["reconnects"].as_u64().unwrap();
-    let settings = ["--size=32m", "--verify_backlog=64", "--time_based", "--runtime=5"];
+    let runtime = if host::is_long() { "--runtime=5" } else { "--runtime=3" };
+    let settings = ["--size=32m", "--verify_backlog=64", "--time_based", runtime];
     let mut running = fio(&front, &settings);
     for kill in 0..kills {
         drop(kit);
@@ -110,29 +110,29 @@ fn fio_notices_nothing_of_a_home_whose_server_is_killed() {
     assert!(elsewhere["away_s"].as_f64().unwrap() > 0.0, "{elsewhere}");
     drop(kit);
     // A server that is not there is named.
-    let refused = attempt([crate::PROGRAM, "serve", uri.to_str().unwrap(), "--nbd", &listen]);
-    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(!refused.status.success() && said.contains("cannot connect to nbd+unix"), "{said}");
+    let mut serve = host::limited(45);
+    serve.args([PROGRAM, "serve"]).arg(&uri).args(["--nbd", &listen]);
+    host::refused(&mut serve, &["cannot connect to nbd+unix"]);
 }
 
 /// A server that fails requests and tries again by itself; and one that says, again and again, that
 /// it shuts down, which ends all connections.
 #[test]
 fn fio_verifies_through_filters_that_fail() {
-    need!("filters", host::programs(&["nbdkit", "fio", "timeout"]));
+    need!("filters", "nbdkit fio timeout");
     let retries = &["--filter=retry-request", "--filter=error", "--filter=delay"];
     let asked = &["retry-request-delay=1", "error=EIO", "error-rate=1%", "rdelay=1ms"];
     let (ends, shutdown) = (&["--filter=error"], &["error=ESHUTDOWN", "error-rate=3%"]);
-    for (filters, settings, least) in [(&retries[..], &asked[..], 0), (ends, shutdown, 50)] {
-        let dir = tempfile::tempdir().unwrap();
-        let (socket, disk) = (dir.path().join("home"), dir.path().join("disk"));
-        File::create(&disk).unwrap().set_len(64 << 20).unwrap();
+    // A request that fails is repeated after a second.
+    let retried = if host::is_long() { "--size=8m" } else { "--size=3m" };
+    for (filters, settings, size, least) in
+        [(&retries[..], &asked[..], retried, 0), (ends, shutdown, "--size=8m", 50)]
+    {
+        let Home { dir, socket, disk, uri, front, listen } = Home::new();
         let kit = Nbdkit::with(&socket, &disk, filters, settings);
-        let front = dir.path().join("front");
-        let listen = format!("unix:{}", front.display());
-        let args = ["--nbd", &listen, "--area-dir", ".", "--optimized", "16MiB", "--cache", "1MiB"];
-        let server = Server::start(dir.path(), &uri_of(&socket), None, &args);
-        verified(fio(&front, &["--size=8m"]));
+        let args = format!("--nbd {listen} --area-dir . --optimized 16MiB --cache 1MiB");
+        let server = Server::line(dir.path(), &uri, None, &args);
+        verified(fio(&front, &[size]));
         let counts = server.stop();
         let reconnects = counts["elsewhere"]["reconnects"].as_u64().unwrap();
         assert!(reconnects >= least && (least > 0 || reconnects == 0), "{counts}");
@@ -140,119 +140,96 @@ fn fio_verifies_through_filters_that_fail() {
     }
 }
 
+/// A folder with a disk to be served by nbdkit, and the address for clients of seekless before it.
+struct Home {
+    dir: tempfile::TempDir,
+    socket: PathBuf,
+    disk: PathBuf,
+    uri: PathBuf,
+    front: PathBuf,
+    listen: String,
+}
+
+impl Home {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let [socket, disk, front] = ["home", "disk", "front"].map(|name| dir.path().join(name));
+        File::create(&disk).unwrap().set_len(64 << 20).unwrap();
+        let listen = format!("unix:{}", front.display());
+        Self { dir, uri: uri_of(&socket), socket, disk, front, listen }
+    }
+}
+
 pub(crate) fn uri_of(socket: &Path) -> PathBuf {
     PathBuf::from(format!("nbd+unix:///?socket={}", socket.display()))
 }
 
-const BLOCK: usize = 4096;
 const BLOCKS: u64 = 1024;
 
-/// What block `number` holds after its writing `writing`.
-fn block(number: u64, writing: u64) -> Vec<u8> {
-    if writing == 0 {
-        return vec![0; BLOCK];
-    }
-    let mut bytes = [number.to_le_bytes(), writing.to_le_bytes()].concat();
-    bytes.extend(Numbers::new(number << 32 | writing).bytes(BLOCK - bytes.len()));
-    bytes
-}
-
-/// Of each block, the writing that a flush has covered, and the last one that was begun.
-struct Blocks(Vec<(u64, u64)>);
-
-impl Blocks {
-    fn new() -> Self {
-        Self(vec![(0, 0); BLOCKS as usize])
-    }
-
-    /// Writes and reads until the connection breaks. Some blocks are used far more than others, and
-    /// are read in an order that repeats.
-    fn go_on(&mut self, client: &mut Client, numbers: &mut Numbers) -> ClientError {
-        loop {
-            if let Err(e) = self.step(client, numbers) {
-                return e;
-            }
-        }
-    }
-
-    fn step(&mut self, client: &mut Client, numbers: &mut Numbers) -> Result<(), ClientError> {
-        let mut written = Vec::new();
-        for _ in 0..1 + numbers.below(16) {
-            let most = if numbers.below(2) == 0 { 32 } else { BLOCKS };
-            let number = numbers.below(most);
-            let last = &mut self.0[number as usize].1;
-            *last += 1;
-            written.push((number, *last));
-            client.write(number * BLOCK as u64, &block(number, *last))?;
-        }
-        for number in (0..BLOCKS).step_by(7).take(40) {
-            let found = client.read(number * BLOCK as u64, BLOCK as u32)?;
-            let last = self.0[number as usize].1;
-            assert!(found == block(number, last), "block {number} is not of writing {last}");
-        }
-        client.flush()?;
-        for (number, writing) in written {
-            self.0[number as usize].0 = writing;
-        }
-        Ok(())
-    }
-
-    /// Holds all blocks against what was made durable. What is found counts from now on.
-    fn check(&mut self, after: &str, mut read: impl FnMut(u64) -> Vec<u8>) {
-        for (number, (durable, last)) in (0..).zip(&mut self.0) {
-            let found = read(number);
-            let writing = u64::from_le_bytes(found[8..16].try_into().unwrap());
-            assert!(
-                (*durable..=*last).contains(&writing) && found == block(number, writing),
-                "{after}: block {number} is of writing {writing}; durable is {durable}, begun {last}"
-            );
-            *last = writing;
+/// Writes and reads until the connection breaks. Blocks are read in an order that repeats.
+fn go_on(blocks: &mut Writings, client: &mut Client, numbers: &mut Numbers) -> ClientError {
+    loop {
+        if let Err(e) = step(blocks, client, numbers) {
+            return e;
         }
     }
 }
 
-#[test]
-fn an_area_here_and_its_home_elsewhere_survive_kills_with_writes_passed_on() {
-    need!("elsewhere", host::programs(&["nbdkit"]));
-    survives("writethrough");
+fn step(
+    blocks: &mut Writings,
+    client: &mut Client,
+    numbers: &mut Numbers,
+) -> Result<(), ClientError> {
+    let written = blocks.begin(numbers);
+    for &(number, writing) in &written {
+        client.write(number * BLOCK as u64, &block(number, writing))?;
+    }
+    for number in (0..BLOCKS).step_by(7).take(40) {
+        let found = client.read(number * BLOCK as u64, BLOCK as u32)?;
+        let last = blocks.last(number);
+        assert!(found == block(number, last), "block {number} is not of writing {last}");
+    }
+    client.flush()?;
+    blocks.are_durable(&written);
+    Ok(())
 }
 
-#[test]
-fn an_area_here_and_its_home_elsewhere_survive_kills_with_writes_absorbed() {
-    need!("elsewhere", host::programs(&["nbdkit"]));
-    survives("writeback");
+tests! {
+    fn an_area_here_and_its_home_elsewhere_survive_kills_with_writes_passed_on() {
+        need!("elsewhere", "nbdkit");
+        survives("writethrough");
+    }
+    fn an_area_here_and_its_home_elsewhere_survive_kills_with_writes_absorbed() {
+        need!("elsewhere", "nbdkit");
+        survives("writeback");
+    }
 }
 
 /// nbdkit keeps writes in a cache of its own until a flush, and loses them when it is killed. A kill
 /// hits seekless, nbdkit, or both at once.
 fn survives(mode: &str) {
-    let dir = tempfile::tempdir().unwrap();
-    let (socket, disk) = (dir.path().join("home"), dir.path().join("disk"));
-    File::create(&disk).unwrap().set_len(64 << 20).unwrap();
+    let Home { dir, socket, disk, uri, front, listen } = Home::new();
     let kit = || Nbdkit::with(&socket, &disk, &["--filter=cache"], &["cache=writeback"]);
     let mut home = Some(kit());
-    let (uri, area) = (uri_of(&socket), dir.path().join("area"));
+    let area = dir.path().join("area");
     let (uri, area) = (uri.to_str().unwrap(), area.to_str().unwrap());
-    let seekless = crate::PROGRAM;
-    let sizes = ["--optimized", "16MiB", "--mode", mode];
-    run([&[seekless, "volume", "format", uri, "--at", area], &sizes[..]].concat());
-    let front = dir.path().join("front");
-    let listen = format!("unix:{}", front.display());
-    let args = ["--nbd", &listen, "--area", area, "--learn-every", "200ms"];
-    let more = ["--policy", "borg:planning=anew", "--cache", "1MiB"];
-    let start = || Server::start(dir.path(), uri.as_ref(), None, &[&args[..], &more].concat());
+    let sizes = format!("--optimized 16MiB --mode {mode}");
+    run_line(&format!("{PROGRAM} volume format {uri} --at {area} {sizes}"));
+    let more = "--learn-every 200ms --policy borg:planning=anew --cache 1MiB";
+    let args = format!("--nbd {listen} --area {area} {more}");
+    let start = || Server::line(dir.path(), uri.as_ref(), None, &args);
     let connect = || {
         let address = Address::Unix(front.clone());
         Client::connect_to(&address, Options::default(), Duration::from_secs(60)).unwrap()
     };
     let seed = host::seed();
-    let (mut numbers, mut blocks) = (Numbers::new(seed), Blocks::new());
+    let (mut numbers, mut blocks) = (Numbers::new(seed), Writings::new(BLOCKS, 0));
     let mut server = Some(start());
-    for kill in 0..host::rounds("SEEKLESS_KILLS", 6, 60) {
+    for kill in 0..host::rounds("SEEKLESS_KILLS", 3, 60) {
         let mut client = connect();
         let after = format!("kill {kill}");
         let ended = std::thread::scope(|scope| {
-            let worker = scope.spawn(|| blocks.go_on(&mut client, &mut numbers));
+            let worker = scope.spawn(|| go_on(&mut blocks, &mut client, &mut numbers));
             std::thread::sleep(Duration::from_millis(200 + kill * 37 % 300));
             assert!(!worker.is_finished(), "{after}: it ended by itself");
             let killed = server.as_ref().unwrap();
@@ -278,30 +255,28 @@ fn survives(mode: &str) {
         home.as_ref().unwrap().settle();
         server = Some(start());
         let mut client = connect();
-        blocks.check(&after, |n| client.read(n * BLOCK as u64, BLOCK as u32).unwrap());
+        blocks.check(&after, true, |n| client.read(n * BLOCK as u64, BLOCK as u32).unwrap());
         let bare = std::fs::read(&disk).unwrap();
         assert_eq!(bare.starts_with(b"SEEKLESS"), mode == "writeback", "{after}: the guard");
     }
     let mut client = connect();
     client.flush().unwrap();
     server.take().unwrap().stop();
-    run([seekless, "volume", "detach", uri, "--area", area]);
+    run_line(&format!("{PROGRAM} volume detach {uri} --area {area}"));
     drop(home);
     let bare = std::fs::read(&disk).unwrap();
-    blocks.check("all is at home", |n| bare[n as usize * BLOCK..][..BLOCK].to_vec());
-    assert!(blocks.0.iter().any(|(_, last)| *last > 0), "nothing was written");
+    blocks.check("all is at home", true, |n| bare[n as usize * BLOCK..][..BLOCK].to_vec());
+    assert!((0..BLOCKS).any(|n| blocks.last(n) > 0), "nothing was written");
 }
 
 /// The recorded desktop, served from a provider's volume: the server names the operations and the
 /// dollars that it saved, beside the vanilla system's.
 #[test]
 fn a_live_run_names_the_operations_and_the_money_that_it_saves() {
-    need!("operations and money", host::programs(&["nbdkit"]));
-    let dir = tempfile::tempdir().unwrap();
-    let (socket, disk) = (dir.path().join("home"), dir.path().join("disk"));
-    File::create(&disk).unwrap().set_len(80 << 30).unwrap();
+    need!("operations and money", "nbdkit");
+    let Home { dir, socket, disk, uri, .. } = Home::new();
+    File::options().write(true).open(&disk).unwrap().set_len(80 << 30).unwrap();
     let _kit = Nbdkit::with(&socket, &disk, &[], &[]);
-    let uri = uri_of(&socket);
     let args = ["--model", "cloud-hdd-metered", "--area-dir", ".", "--cache", "16MiB"];
     let (server, mut client) = crate::place::serve(dir.path(), &uri, &args);
     let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../sample/desktop.trace.zst");

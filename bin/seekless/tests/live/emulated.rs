@@ -5,7 +5,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::thread;
 
-use crate::host::{self, Numbers, Server};
+use crate::host::{Numbers, Server};
 use crate::need;
 
 /// Readers at once, and what each reads.
@@ -14,16 +14,16 @@ const READS: u64 = 20;
 
 #[test]
 fn readers_of_the_file_queue_at_the_disk_and_not_before_it() {
-    need!("emulated", host::fuse());
+    need!("emulated", "fuse");
     // The same reads, by readers at once and one after the other: the scheduler has a choice only
     // where several requests are at the disk, and then the arm travels less.
     let seek = |at_once: bool| {
         let dir = tempfile::tempdir().unwrap();
         let (image, path) = (dir.path().join("disk.img"), dir.path().join("volume"));
-        let args = ["--size", "20GiB", "--policy", "vanilla", "--cache", "0", "--read-ahead", "0"];
+        let args = "--size 20GiB --policy vanilla --cache 0 --read-ahead 0";
         // In real time: the host's delays count little.
-        let disk = ["--disk", "wd800jb", "--scheduler", "sptf"];
-        let server = Server::start(dir.path(), &image, Some(&path), &[&args[..], &disk].concat());
+        let disk = "--disk wd800jb --scheduler sptf";
+        let server = Server::line(dir.path(), &image, Some(&path), &format!("{args} {disk}"));
         let read = |reader: u64| {
             let file = File::open(&path).unwrap();
             let mut numbers = Numbers::new(reader);

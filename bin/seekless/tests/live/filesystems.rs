@@ -3,17 +3,13 @@
 use std::path::Path;
 
 use crate::files::Files;
-use crate::host::{EXT4, Kind, Loop, Mount, Numbers, Server, XFS, run, with};
+use crate::host::{EXT4, Kind, Loop, Mount, Numbers, Server, XFS, rounds, run, with};
 use crate::need;
+use crate::tests;
 
-#[test]
-fn ext4_lives_on_a_volume_that_is_re_laid_under_it() {
-    lives(&EXT4);
-}
-
-#[test]
-fn xfs_lives_on_a_volume_that_is_re_laid_under_it() {
-    lives(&XFS);
+tests! {
+    fn ext4_lives_on_a_volume_that_is_re_laid_under_it() { lives(&EXT4); }
+    fn xfs_lives_on_a_volume_that_is_re_laid_under_it() { lives(&XFS); }
 }
 
 fn lives(kind: &Kind) {
@@ -22,13 +18,9 @@ fn lives(kind: &Kind) {
     let (image, file, root) =
         (dir.path().join("disk.img"), dir.path().join("volume"), dir.path().join("root"));
     std::fs::create_dir(&root).unwrap();
-    let size = kind.size.to_string();
-    let args = ["--size", &size, "--optimized", "48MiB", "--learn-every", "300ms"];
-    let policy = ["--policy", "borg:planning=anew"];
-    let more = ["--background-rate", "30MiB/s", "--cache", "2MiB"];
-    let args = [&args[..], &policy, &more].concat();
-    let server = Server::start(dir.path(), &image, Some(&file), &args);
-
+    let sizes = format!("--size {} --optimized 48MiB --cache 2MiB", kind.size);
+    let more = "--learn-every 300ms --policy borg:planning=anew --background-rate 30MiB/s";
+    let server = Server::line(dir.path(), &image, Some(&file), &format!("{sizes} {more}"));
     let mut numbers = Numbers::new(7);
     let device = Loop::attach(&file, &["--direct-io=on"]);
     run(with(kind.make, device.device()));
@@ -56,7 +48,7 @@ fn lives(kind: &Kind) {
 
 /// Reads all files again and again from a cold page cache, and changes some between.
 fn use_it(server: &Server, device: &str, root: &Path, files: &mut Files, numbers: &mut Numbers) {
-    for round in 0..6 {
+    for round in 0..rounds("SEEKLESS_ROUNDS", 4, 6) as usize {
         let mount = Mount::new(device, root, "noatime");
         files.check(mount.path());
         if round % 2 == 0 {

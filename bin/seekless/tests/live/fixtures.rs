@@ -11,9 +11,10 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::grouped::Mounted;
-use crate::host::{self, Loop, Mount, seekless};
+use crate::host::{Loop, Mount, seekless};
 use crate::need;
 use crate::packed::{flip, unpack};
+use crate::tests;
 
 const PAGE: u64 = 4096;
 /// What the file `b3` holds, over and over.
@@ -29,66 +30,59 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&[&output.stdout[..], &output.stderr].concat()).into_owned()
 }
 
+/// Areas that an earlier seekless made; those with a 3 in format 3.
+const AREAS: [&str; 3] = [
+    "writethrough-clean writethrough-killed writeback-clean writeback-killed",
+    "writeback-inside-killed replicas-clean replicas-killed 3-writethrough-killed",
+    "3-writeback-clean 3-writeback-killed 3-trail-killed 3-replicas-clean 3-replicas-killed",
+];
+
 #[test]
 fn check_finds_nothing_in_areas_of_an_earlier_seekless_but_what_was_damaged() {
-    for name in [
-        "writethrough-clean",
-        "writethrough-killed",
-        "writeback-clean",
-        "writeback-killed",
-        "writeback-inside-killed",
-        "replicas-clean",
-        "replicas-killed",
-        "3-writethrough-killed",
-        "3-writeback-clean",
-        "3-writeback-killed",
-        "3-trail-killed",
-        "3-replicas-clean",
-        "3-replicas-killed",
-    ] {
+    for name in AREAS.iter().flat_map(|names| names.split(' ')) {
         let (from, said) = manifest("volume/serve", name);
         let dir = tempfile::tempdir().unwrap();
         let (home, area) = (dir.path().join("home.img"), dir.path().join("home.area"));
         let beside = !said["area_bytes"].is_null();
-        let restore = || {
-            unpack(&from.join(format!("{name}.home.zst")), &said["home_bytes"], &home);
-            if beside {
-                unpack(&from.join(format!("{name}.area.zst")), &said["area_bytes"], &area);
-            }
-        };
+        unpack(&from.join(format!("{name}.home.zst")), &said["home_bytes"], &home);
+        if beside {
+            unpack(&from.join(format!("{name}.area.zst")), &said["area_bytes"], &area);
+        }
         let check = || {
             let mut command = seekless();
             command.args(["volume", "check"]).arg(&home).arg("--data");
             if beside {
                 command.arg("--area").arg(&area);
             }
-            command.output().unwrap()
+            let output = command.output().unwrap();
+            (output.status.success(), text(&output))
         };
-        restore();
-        let before = fs::read(&home).unwrap();
-        let output = check();
-        let words = text(&output);
-        assert!(output.status.success(), "{name}: {words}");
-        assert!(words.starts_with("sound: "), "{name}: {words}");
-        assert!(fs::read(&home).unwrap() == before, "{name}: checking wrote something");
-        let mut told = 0;
-        for row in said["damage"].as_array().unwrap() {
-            restore();
+        let held = || (fs::read(&home).unwrap(), fs::read(&area).ok());
+        let before = held();
+        let (is_good, words) = check();
+        assert!(is_good && words.starts_with("sound: "), "{name}: {words}");
+        assert!(held() == before, "{name}: checking wrote something");
+        // Damages it, or takes the damage back.
+        let damage = |row: &Value| {
             for offset in row[2].as_array().unwrap() {
                 let path = if row[1] == "area" { &area } else { &home };
                 flip(path, offset.as_u64().unwrap());
             }
-            let (output, what) = (check(), row[0].as_str().unwrap());
-            let words = text(&output);
+        };
+        let rows = said["damage"].as_array().unwrap();
+        for row in rows {
+            damage(row);
+            let ((is_good, words), what) = (check(), row[0].as_str().unwrap());
             // Where nothing is lost it may still be called harmless.
             let lost = row[3] != "nothing";
-            assert_eq!(output.status.success(), !lost, "{name}, {what}: {words}");
+            assert_eq!(is_good, !lost, "{name}, {what}: {words}");
             // A header of version 3 stands twice: one half is enough, and nothing is said.
             let is_whole = name.starts_with('3') && what == "half a header of the log";
             assert_eq!(words.starts_with("sound: "), is_whole, "{name}, {what}: {words}");
-            told += 1;
+            damage(row);
         }
-        assert!(told >= 2, "{name}");
+        assert!(held() == before, "{name}: checking what is damaged wrote something");
+        assert!(rows.len() >= 2, "{name}");
     }
 }
 
@@ -110,26 +104,32 @@ impl Grouped {
         let grouped = Self { said, from, name, temp: tempfile::tempdir().unwrap() };
         fs::create_dir(grouped.path("disk")).unwrap();
         fs::create_dir(grouped.path("point")).unwrap();
-        let (image, store) = (grouped.path("home.img"), grouped.path("store"));
-        unpack(&grouped.from.join(format!("{name}.home.zst")), &grouped.said["home_bytes"], &image);
-        grouped.restore_store();
-        assert!(store.is_file());
+        for (part, to) in [("home", "home.img"), ("store", "store")] {
+            let packed = grouped.from.join(format!("{name}.{part}.zst"));
+            unpack(&packed, &grouped.said[format!("{part}_bytes")], &grouped.path(to));
+        }
+        assert!(grouped.path("store").is_file());
         grouped
-    }
-
-    fn restore_store(&self) {
-        let packed = self.from.join(format!("{}.store.zst", self.name));
-        unpack(&packed, &self.said["store_bytes"], &self.path("store"));
     }
 
     fn path(&self, name: &str) -> PathBuf {
         self.temp.path().join(name)
     }
 
-    fn check(&self) -> Output {
+    /// Its disk, mounted.
+    fn disk(&self) -> (Loop, Mount) {
+        let device = Loop::attach(&self.path("home.img"), &[]);
+        let mount = Mount::new(device.device(), &self.path("disk"), "noatime");
+        (device, mount)
+    }
+
+    /// What a check says, which must end so.
+    fn checked(&self, code: Option<i32>) -> String {
         let mut command = seekless();
         command.args(["files", "check"]).arg(self.path("disk/files"));
-        command.arg("--store").arg(self.path("store")).output().unwrap()
+        let output = command.arg("--store").arg(self.path("store")).output().unwrap();
+        assert_eq!(output.status.code(), code, "{}", text(&output));
+        text(&output)
     }
 
     fn mount(&self) -> Mounted {
@@ -154,11 +154,8 @@ impl Grouped {
 
 fn is_mounted_as_it_was(name: &'static str) {
     let grouped = Grouped::new(name);
-    let device = Loop::attach(&grouped.path("home.img"), &[]);
-    let disk = Mount::new(device.device(), &grouped.path("disk"), "noatime");
-    let checked = grouped.check();
-    assert!(checked.status.success(), "{}", text(&checked));
-    assert!(text(&checked).contains("sound: "), "{}", text(&checked));
+    let (device, disk) = grouped.disk();
+    assert!(grouped.checked(Some(0)).contains("sound: "));
 
     // Damage first: the directory is not changed by looking at it.
     let bytes = fs::read(grouped.path("store")).unwrap();
@@ -167,9 +164,7 @@ fn is_mounted_as_it_was(name: &'static str) {
     for at in (0..bytes.len()).filter(begins) {
         flip(&grouped.path("store"), (at + LINE.len()) as u64);
     }
-    let checked = grouped.check();
-    assert_eq!(checked.status.code(), Some(2), "{}", text(&checked));
-    assert!(text(&checked).contains("damaged"), "{}", text(&checked));
+    assert!(grouped.checked(Some(2)).contains("damaged"));
     let mounted = grouped.mount();
     let failed = fs::read(grouped.path("point/b3")).unwrap_err();
     assert_ne!(failed.kind(), ErrorKind::NotFound, "{failed}");
@@ -177,19 +172,16 @@ fn is_mounted_as_it_was(name: &'static str) {
     for superblock in [100, PAGE + 100] {
         flip(&grouped.path("store"), superblock);
     }
-    let checked = grouped.check();
-    assert_eq!(checked.status.code(), Some(2), "{}", text(&checked));
+    grouped.checked(Some(2));
     drop(disk);
     drop(device);
 
     let grouped = Grouped::new(name);
-    let device = Loop::attach(&grouped.path("home.img"), &[]);
-    let disk = Mount::new(device.device(), &grouped.path("disk"), "noatime");
+    let (_device, disk) = grouped.disk();
     let mounted = grouped.mount();
     grouped.compare("point", "mounted");
     mounted.unmount(&[]);
-    let checked = grouped.check();
-    assert!(checked.status.success(), "{}", text(&checked));
+    grouped.checked(Some(0));
     let mounted = grouped.mount();
     grouped.compare("point", "mounted again");
     mounted.unmount(&["--return"]);
@@ -197,19 +189,13 @@ fn is_mounted_as_it_was(name: &'static str) {
     disk.unmount();
 }
 
-fn missing() -> Option<String> {
-    let host = host::fuse().or_else(host::root).or_else(|| host::loop_mounts("ext4"));
-    host.or_else(|| host::programs(&["losetup", "umount", "timeout"]))
-}
-
-#[test]
-fn a_directory_grouped_by_an_earlier_seekless_is_mounted_as_it_was() {
-    need!("a grouped directory", missing());
-    is_mounted_as_it_was("groups-clean");
-}
-
-#[test]
-fn a_directory_whose_earlier_seekless_was_killed_is_mounted_as_it_was() {
-    need!("a killed grouped directory", missing());
-    is_mounted_as_it_was("groups-killed");
+tests! {
+    fn a_directory_grouped_by_an_earlier_seekless_is_mounted_as_it_was() {
+        need!("a grouped directory", "fuse root ext4 losetup umount timeout");
+        is_mounted_as_it_was("groups-clean");
+    }
+    fn a_directory_whose_earlier_seekless_was_killed_is_mounted_as_it_was() {
+        need!("a killed grouped directory", "fuse root ext4 losetup umount timeout");
+        is_mounted_as_it_was("groups-killed");
+    }
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use crate::host::{self, Mount, Numbers, run, status};
+use crate::PROGRAM;
+use crate::host::{Mount, Numbers, run_line, status};
 use crate::need;
 use crate::place::{end_both, serve};
 
@@ -15,7 +16,7 @@ const MIB: usize = 1 << 20;
 
 fn small_file_system(dir: &Path, size: &str) -> Mount {
     fs::create_dir(dir).unwrap();
-    run(["mount", "-t", "tmpfs", "-o", size, "tmpfs", dir.to_str().unwrap()]);
+    run_line(&format!("mount -t tmpfs -o {size} tmpfs {}", dir.display()));
     Mount::at(dir)
 }
 
@@ -31,7 +32,7 @@ fn fill(dir: &Path) {
 /// The area has all of its space from the start: it absorbs, destages and checkpoints as before.
 #[test]
 fn a_full_disk_of_the_area_costs_no_byte_in_any_mode() {
-    need!("an area on a full disk", host::root());
+    need!("an area on a full disk", "root");
     for mode in ["writethrough", "writeback"] {
         let dir = tempfile::tempdir().unwrap();
         let small = dir.path().join("small");
@@ -41,9 +42,8 @@ fn a_full_disk_of_the_area_costs_no_byte_in_any_mode() {
         fs::write(&image, &model).unwrap();
         let (image_name, area) = (image.to_str().unwrap(), small.join("disk.area"));
         let area_name = area.to_str().unwrap();
-        let format = ["volume", "format", image_name, "--at", area_name];
-        let size = ["--optimized", "32MiB", "--mode", mode];
-        run([&[crate::PROGRAM][..], &format, &size].concat());
+        let sizes = format!("--optimized 32MiB --mode {mode}");
+        run_line(&format!("{PROGRAM} volume format {image_name} --at {area_name} {sizes}"));
         fill(&small);
         for round in 0..2u64 {
             let (mut server, mut client) = serve(dir.path(), &image, &["--area", area_name]);
@@ -63,7 +63,7 @@ fn a_full_disk_of_the_area_costs_no_byte_in_any_mode() {
             let ended = server.wait(Duration::from_secs(60)).unwrap();
             assert!(ended.success(), "{mode}: {:?}", server.said());
         }
-        run([crate::PROGRAM, "volume", "detach", image_name, "--area", area_name]);
+        run_line(&format!("{PROGRAM} volume detach {image_name} --area {area_name}"));
         assert!(fs::read(&image).unwrap() == model, "{mode}: the bare disk");
         drop(mount);
     }
@@ -72,7 +72,7 @@ fn a_full_disk_of_the_area_costs_no_byte_in_any_mode() {
 /// A temporary area takes its space as it grows. Without space there are no copies, and no errors.
 #[test]
 fn a_temporary_area_without_space_costs_no_byte() {
-    need!("a temporary area without space", host::root());
+    need!("a temporary area without space", "root");
     let dir = tempfile::tempdir().unwrap();
     let small = dir.path().join("small");
     let mount = small_file_system(&small, "size=1m");

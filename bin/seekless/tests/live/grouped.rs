@@ -7,28 +7,26 @@ use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, Sender};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use rustix::fs::XattrFlags;
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::host::{self, Loop, Mount, Numbers};
+use crate::host::{self, Loop, Mount, Numbers, Running};
 use crate::need;
+use crate::tests;
 
 const MARKER: &str = "trusted.seekless.group";
 
 /// A directory mounted by `seekless files mount`. Dropping it takes the mount away, by force if need be.
 pub(crate) struct Mounted {
-    child: Child,
+    running: Running,
     point: PathBuf,
-    errors: Receiver<String>,
-    _watch: Sender<()>,
 }
 
 impl Mounted {
@@ -36,21 +34,10 @@ impl Mounted {
         let mut command = host::seekless();
         command.args(["files", "mount"]).arg(dir).arg(point).arg("--store").arg(store);
         command.args(args);
-        for [option, value] in
-            [["--idle", "none"], ["--every", "1000000000"], ["--create", "64MiB"]]
-        {
-            if !args.contains(&option) {
-                command.args([option, value]);
-            }
-        }
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let lines = host::lines_of(child.stdout.take().unwrap());
-        let errors = host::lines_of(child.stderr.take().unwrap());
-        let watch = host::watch(Pid::from_child(&child));
-        let said = host::next_line(&lines, "mounted ");
-        let mounted = Self { child, point: point.to_owned(), errors, _watch: watch };
-        assert!(said.is_some(), "{:?}", mounted.errors.try_iter().collect::<Vec<_>>());
+        let always = [["--idle", "none"], ["--every", "1000000000"], ["--create", "64MiB"]];
+        command.args(always.into_iter().filter(|[option, _]| !args.contains(option)).flatten());
+        let mounted = Self { running: Running::start(command), point: point.to_owned() };
+        mounted.running.expect("mounted ");
         mounted
     }
 
@@ -71,27 +58,32 @@ impl Mounted {
         self.state()[what].as_u64().unwrap()
     }
 
-    /// Opens these files one after the other, over and over, as a program does that needs all of them, and shuffles.
-    fn group(&self, names: &[&str]) {
-        for _ in 0..6 {
-            for name in names {
-                fs::read(self.path(name)).unwrap();
-            }
+    /// Opens these files one after the other, over and over, as a program does that needs them all.
+    fn read(&self, names: &[&str], rounds: usize) {
+        for name in (0..rounds).flat_map(|_| names) {
+            fs::read(self.path(name)).unwrap();
         }
+    }
+
+    /// The same, and shuffles.
+    fn group(&self, names: &[&str]) {
+        self.read(names, 6);
         self.verb(&["shuffle"]);
     }
 
     pub(crate) fn unmount(mut self, args: &[&str]) {
-        let mut all = vec!["unmount"];
-        all.extend(args);
-        self.verb(&all);
-        assert!(self.child.wait().unwrap().success());
+        self.verb(&[&["unmount"], args].concat());
+        self.ends();
+    }
+
+    /// Its end, in order.
+    fn ends(&mut self) {
+        assert!(self.running.child.wait().unwrap().success());
         assert!(!host::is_mounted(&self.point));
     }
 
     fn kill(mut self) {
-        kill_process(Pid::from_child(&self.child), Signal::KILL).unwrap();
-        self.child.wait().unwrap();
+        self.running.kill();
         // The dead mount is the next one's to take away.
         self.point = PathBuf::new();
     }
@@ -102,14 +94,7 @@ impl Drop for Mounted {
         if !self.point.as_os_str().is_empty() {
             let _ = Command::new("umount").arg("-l").arg(&self.point).output();
         }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
-}
-
-/// What is missing for these tests.
-fn missing() -> Option<String> {
-    host::fuse().or_else(host::root).or_else(|| host::programs(&["umount", "timeout"]))
 }
 
 /// An ext4 that leaves nothing for later to do by itself.
@@ -147,6 +132,11 @@ fn on_disk(make: &[&str], mib: u64, options: &str) -> (Place, Loop, Mount) {
 impl Place {
     fn mount(&self) -> Mounted {
         Mounted::start(&self.dir, &self.point, &self.store, &[])
+    }
+
+    /// Writes four files.
+    fn fill(&self) {
+        NAMES.iter().for_each(|n| fs::write(self.dir.join(n), n.repeat(1000)).unwrap());
     }
 
     /// Both modules agree.
@@ -207,7 +197,7 @@ fn grouped(place: &Place) -> (Mounted, Vec<Vec<u8>>) {
 
 #[test]
 fn grouped_files_look_as_ever_and_come_home() {
-    need!("grouped files", missing());
+    need!("grouped files", "fuse root umount timeout");
     let place = place();
     for (i, name) in NAMES.iter().enumerate() {
         fs::write(place.dir.join(name), b"to be replaced").unwrap();
@@ -253,11 +243,9 @@ fn grouped_files_look_as_ever_and_come_home() {
 
 #[test]
 fn a_directory_is_mounted_over_itself() {
-    need!("over itself", missing());
+    need!("over itself", "fuse root umount timeout");
     let place = place();
-    for name in NAMES {
-        fs::write(place.dir.join(name), name.repeat(1000)).unwrap();
-    }
+    place.fill();
     let mounted = Mounted::start(&place.dir, &place.dir, &place.store, &[]);
     mounted.group(&NAMES);
     assert_eq!(mounted.number("grouped_files"), 4);
@@ -273,7 +261,7 @@ fn a_directory_is_mounted_over_itself() {
 
 #[test]
 fn a_grouped_file_is_written_cut_and_grown_where_it_is() {
-    need!("written", missing());
+    need!("written", "fuse root umount timeout");
     let place = place();
     let (mounted, mut contents) = grouped(&place);
     let write = File::options().write(true).open(mounted.path("a")).unwrap();
@@ -336,7 +324,7 @@ fn a_grouped_file_is_written_cut_and_grown_where_it_is() {
 
 #[test]
 fn names_come_and_go_while_a_file_is_grouped() {
-    need!("names", missing());
+    need!("names", "fuse root umount timeout");
     let place = place();
     let (mounted, contents) = grouped(&place);
     // Removed while it is open.
@@ -386,13 +374,13 @@ fn names_come_and_go_while_a_file_is_grouped() {
 /// Otherwise a program that compares listings takes the missing names for removed files.
 #[test]
 fn where_the_server_can_open_no_more_files_a_listing_is_complete_or_fails() {
-    need!("a listing", missing().or_else(|| host::programs(&["prlimit"])));
+    need!("a listing", "fuse root umount timeout prlimit");
     let place = place();
     let names: Vec<String> = (0..200).map(|i| format!("f{i}")).collect();
     names.iter().for_each(|name| fs::write(place.dir.join(name), name).unwrap());
     let mounted = place.mount();
     let limit = |files: &str| {
-        let (server, files) = (mounted.child.id().to_string(), format!("--nofile={files}:"));
+        let (server, files) = (mounted.running.id().to_string(), format!("--nofile={files}:"));
         host::run(["prlimit", "--pid", &server, &files]);
     };
     let list = || fs::read_dir(&mounted.point).unwrap();
@@ -407,44 +395,35 @@ fn where_the_server_can_open_no_more_files_a_listing_is_complete_or_fails() {
 
 #[test]
 fn a_signal_unmounts_once_nobody_uses_it_and_a_second_one_cuts_users_off() {
-    need!("signals", missing());
+    need!("signals", "fuse root umount timeout");
     let place = place();
     let (mut mounted, contents) = grouped(&place);
     let file = File::open(mounted.path("a")).unwrap();
-    let pid = Pid::from_child(&mounted.child);
-    kill_process(pid, Signal::TERM).unwrap();
-    assert!(host::next_line(&mounted.errors, "").unwrap().contains("is in use"));
+    mounted.running.signal(Signal::TERM);
+    mounted.running.expect_error("is in use");
     let mut bytes = vec![0; 100];
     file.read_exact_at(&mut bytes, 0).unwrap();
     assert_eq!(bytes, contents[0]);
     drop(file);
-    assert!(mounted.child.wait().unwrap().success());
-    assert!(!host::is_mounted(&place.point));
+    mounted.ends();
     let mut mounted = place.mount();
     let file = File::open(mounted.path("b")).unwrap();
-    let pid = Pid::from_child(&mounted.child);
-    kill_process(pid, Signal::TERM).unwrap();
-    assert!(host::next_line(&mounted.errors, "").unwrap().contains("is in use"));
-    kill_process(pid, Signal::TERM).unwrap();
-    assert!(mounted.child.wait().unwrap().success());
-    assert!(!host::is_mounted(&place.point) && file.read_at(&mut bytes, 0).is_err());
+    mounted.running.signal(Signal::TERM);
+    mounted.running.expect_error("is in use");
+    mounted.running.signal(Signal::TERM);
+    mounted.ends();
+    assert!(file.read_at(&mut bytes, 0).is_err());
     assert!(place.check().contains("4 of them in groups"));
 }
 
 #[test]
 fn groups_are_formed_when_it_is_quiet_and_after_so_many_requests() {
-    need!("by itself", missing());
+    need!("by itself", "fuse root umount timeout");
     for args in [["--idle", "200ms"], ["--every", "60"]] {
         let place = place();
-        for name in NAMES {
-            fs::write(place.dir.join(name), name.repeat(1000)).unwrap();
-        }
+        place.fill();
         let mounted = Mounted::start(&place.dir, &place.point, &place.store, &args);
-        for _ in 0..6 {
-            for name in NAMES {
-                fs::read(mounted.path(name)).unwrap();
-            }
-        }
+        mounted.read(&NAMES, 6);
         wait("they are grouped", || mounted.number("grouped_files") == 4);
         mounted.unmount(&["--return"]);
     }
@@ -452,32 +431,20 @@ fn groups_are_formed_when_it_is_quiet_and_after_so_many_requests() {
 
 #[test]
 fn a_shuffle_does_not_wake_a_disk_that_sleeps() {
-    need!(
-        "a sleeping disk",
-        missing().or_else(|| host::loop_mounts("ext4")).or_else(|| host::programs(&["mkfs.ext4"]))
-    );
+    need!("a sleeping disk", "fuse root umount timeout ext4 mkfs.ext4");
     let (place, _device, mounted_disk) = on_disk(EXT4_AT_ONCE, 100, "noatime");
     let disk = mounted_disk.path().to_owned();
-    for name in NAMES {
-        fs::write(place.dir.join(name), name.repeat(1000)).unwrap();
-    }
+    place.fill();
     rustix::fs::syncfs(File::open(&disk).unwrap()).unwrap();
     let args = ["--every", "60", "--sleep", "2s", "--disk", "toshiba-pccard"];
     let mounted = Mounted::start(&place.dir, &place.point, &place.store, &args);
-    let read_all = || {
-        for _ in 0..10 {
-            for name in NAMES {
-                fs::read(mounted.path(name)).unwrap();
-            }
-        }
-    };
     let disk_is = |phase: &str| mounted.state()["disk"]["phase"] == phase;
     // All is in memory, also what opening needs.
     fs::read(mounted.path(NAMES[0])).unwrap();
     wait("it sleeps", || disk_is("asleep"));
     // One that found nothing to do, while it was awake and nobody asked for anything.
     let shuffles = mounted.number("shuffles");
-    read_all();
+    mounted.read(&NAMES, 10);
     // As long as several looks take.
     std::thread::sleep(Duration::from_secs(2));
     assert!(disk_is("asleep"), "{}", mounted.state());
@@ -501,10 +468,7 @@ fn a_shuffle_does_not_wake_a_disk_that_sleeps() {
 /// none has the five groups read, each once, and whoever reads them then waits for none.
 #[test]
 fn groups_to_which_opened_files_lead_are_read_ahead_and_no_others() {
-    need!(
-        "reading ahead",
-        missing().or_else(|| host::loop_mounts("ext4")).or_else(|| host::programs(&["mkfs.ext4"]))
-    );
+    need!("reading ahead", "fuse root umount timeout ext4 mkfs.ext4");
     let (place, device, mounted_disk) = on_disk(&["mkfs.ext4", "-q"], 100, "noatime");
     let sets: Vec<[String; 3]> =
         (0..6).map(|set| ["x", "y", "z"].map(|n| format!("{n}{set}"))).collect();
@@ -578,16 +542,15 @@ fn version_of(name: usize, bytes: &[u8]) -> u64 {
     version
 }
 
-#[test]
-fn nobody_sees_a_torn_or_old_file_while_files_move() {
-    need!("torn", missing());
-    read_and_written_while_files_move(&[]);
-}
-
-#[test]
-fn nobody_does_where_the_kernel_passes_nothing_through() {
-    need!("torn without pass-through", missing());
-    read_and_written_while_files_move(&["--no-passthrough"]);
+tests! {
+    fn nobody_sees_a_torn_or_old_file_while_files_move() {
+        need!("torn", "fuse root umount timeout");
+        read_and_written_while_files_move(&[]);
+    }
+    fn nobody_does_where_the_kernel_passes_nothing_through() {
+        need!("torn without pass-through", "fuse root umount timeout");
+        read_and_written_while_files_move(&["--no-passthrough"]);
+    }
 }
 
 fn read_and_written_while_files_move(args: &[&str]) {
@@ -601,7 +564,7 @@ fn read_and_written_while_files_move(args: &[&str]) {
     let mounted = Mounted::start(&place.dir, &place.point, &place.store, args);
     assert_eq!(mounted.state()["passthrough"], Value::Bool(args.is_empty()));
     let stop = AtomicBool::new(false);
-    let moved = AtomicU64::new(0);
+    let moved = || mounted.number("came") + mounted.number("returned");
     std::thread::scope(|scope| {
         for half in 0..2usize {
             let (stop, point) = (&stop, &mounted.point);
@@ -636,14 +599,14 @@ fn read_and_written_while_files_move(args: &[&str]) {
                 }
             });
         }
-        let start = Instant::now();
-        while start.elapsed() < Duration::from_secs(6) {
+        let (start, least) = (Instant::now(), if host::is_long() { 6 } else { 3 });
+        let goes_on = |seconds| start.elapsed() < Duration::from_secs(seconds);
+        while goes_on(least) || goes_on(20) && moved() <= 8 {
             mounted.verb(&["shuffle"]);
         }
         stop.store(true, Relaxed);
-        moved.store(mounted.number("came") + mounted.number("returned"), Relaxed);
     });
-    assert!(moved.load(Relaxed) > 8, "hardly anything moved: {}", mounted.verb(&["status"]));
+    assert!(moved() > 8, "hardly anything moved: {}", mounted.verb(&["status"]));
     mounted.unmount(&[]);
     place.check();
     place.mount().unmount(&["--return"]);
@@ -654,7 +617,7 @@ fn read_and_written_while_files_move(args: &[&str]) {
 
 #[test]
 fn what_was_synced_outlives_servers_that_are_killed() {
-    need!("killed", missing());
+    need!("killed", "fuse root umount timeout");
     let place = place();
     let mut numbers = Numbers::new(11);
     let mut versions = [0; 8];
@@ -673,11 +636,7 @@ fn what_was_synced_outlives_servers_that_are_killed() {
                 file.sync_all().unwrap();
             }
         }
-        for _ in 0..6 {
-            for name in 0..8 {
-                fs::read(mounted.path(name.to_string())).unwrap();
-            }
-        }
+        mounted.read(&["0", "1", "2", "3", "4", "5", "6", "7"], 6);
         // Killed somewhere in a shuffle, or while everything goes home.
         let what: &[u8] = if round % 2 == 0 { b"shuffle" } else { b"return" };
         let point = mounted.point.clone();
@@ -707,10 +666,7 @@ fn reads_of(device: &Loop) -> u64 {
 /// store is touched, and a marker stands in its inode. Counted, since times tell the host's load.
 #[test]
 fn looking_up_files_reads_no_more_of_the_disk_than_beneath() {
-    need!(
-        "reads of lookups",
-        missing().or_else(|| host::loop_mounts("ext4")).or_else(|| host::programs(&["mkfs.ext4"]))
-    );
+    need!("reads of lookups", "fuse root umount timeout ext4 mkfs.ext4");
     let (mut place, device, mounted_disk) = on_disk(EXT4_AT_ONCE, 400, "rw");
     let (disk, mut numbers) = (mounted_disk.path().to_owned(), Numbers::new(11));
     place.store = disk.join("store");
@@ -761,7 +717,7 @@ fn do_shuffle(point: &Path) -> rustix::io::Result<()> {
 
 #[test]
 fn without_room_at_home_a_file_stays_and_nothing_is_lost() {
-    need!("no room at home", missing().or_else(|| host::loop_mounts("ext4")));
+    need!("no room at home", "fuse root umount timeout ext4");
     let (place, device, small) = on_disk(&["mkfs.ext4", "-q", "-m0"], 16, "rw");
     let (mounted, mut contents) = grouped(&place);
     let mut filler = File::create(mounted.path("filler")).unwrap();
@@ -780,10 +736,8 @@ fn without_room_at_home_a_file_stays_and_nothing_is_lost() {
     }
     drop(open);
     are_in(&mounted.point, NAMES.into_iter().zip(&contents));
-    let (program, point) = (crate::PROGRAM, text(&mounted.point));
-    let refused = host::attempt([program, "files", "unmount", point, "--return"]);
-    let words = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(!refused.status.success() && words.contains("could not be moved back"), "{words}");
+    let unmount = ["files", "unmount", text(&mounted.point), "--return"];
+    host::refused(host::seekless().args(unmount), &["could not be moved back"]);
     are_in(&mounted.point, NAMES.into_iter().zip(&contents));
     drop((filler, end));
     fs::remove_file(mounted.path("filler")).unwrap();
@@ -800,7 +754,7 @@ fn without_room_at_home_a_file_stays_and_nothing_is_lost() {
 
 #[test]
 fn a_full_group_store_takes_no_more_and_loses_nothing() {
-    need!("no room in the store", missing());
+    need!("no room in the store", "fuse root umount timeout");
     let place = place();
     let (_, mut files, mounted) = many(&place, 3, 160, 60_000);
     let state = mounted.state();
@@ -824,7 +778,7 @@ fn a_full_group_store_takes_no_more_and_loses_nothing() {
 /// Small files fill the clusters of a store, and grow.
 #[test]
 fn a_grouped_file_goes_home_where_the_store_has_no_space_for_what_is_written() {
-    need!("no room to grow", missing());
+    need!("no room to grow", "fuse root umount timeout");
     let place = place();
     let (mut numbers, mut files, mounted) = many(&place, 4, 480, 1_000);
     let here = mounted.number("grouped_files");
@@ -848,27 +802,27 @@ fn a_grouped_file_goes_home_where_the_store_has_no_space_for_what_is_written() {
 
 #[test]
 fn what_does_not_belong_together_is_refused() {
-    need!("refusals", missing());
+    need!("refusals", "fuse root umount timeout");
     let place = place();
     let (mounted, _) = grouped(&place);
-    let attempt = |dir: &Path, store: &Path| {
+    let refuses = |dir: &Path, store: &Path, why: &str| {
         let mount = ["files", "mount", text(dir), text(&place.point), "--store", text(store)];
-        let output =
-            host::attempt([&[crate::PROGRAM], &mount[..], &["--create", "16MiB"]].concat());
-        assert!(!output.status.success());
-        String::from_utf8_lossy(&output.stderr).into_owned()
+        host::refused(
+            host::limited(45).arg(crate::PROGRAM).args(mount).arg("--create=16MiB"),
+            &[why],
+        );
     };
-    assert!(attempt(&place.dir, &place.store).contains("lock is taken"));
+    refuses(&place.dir, &place.store, "lock is taken");
     mounted.unmount(&[]);
     let (other, store2) = (place.dir.with_extension("other"), place.store.with_extension("2"));
     fs::create_dir(&other).unwrap();
-    assert!(attempt(&other, &place.store).contains("another directory"));
-    assert!(attempt(&place.dir, &store2).contains("another group store"));
-    assert!(attempt(&place.dir, &place.dir.join("store")).contains("choose another place"));
+    refuses(&other, &place.store, "another directory");
+    refuses(&place.dir, &store2, "another group store");
+    refuses(&place.dir, &place.dir.join("store"), "choose another place");
     // A copy made without the mount has markers, and no bytes.
     let copy = place.dir.with_extension("copy");
     host::run(["cp".as_ref(), "-a".as_ref(), place.dir.as_os_str(), copy.as_os_str()]);
-    assert!(attempt(&copy, &place.store).contains("copy"));
+    refuses(&copy, &place.store, "copy");
     // Written without the mount: told, and neither is thrown away.
     fs::write(place.dir.join("a"), b"by somebody").unwrap();
     let mounted = place.mount();

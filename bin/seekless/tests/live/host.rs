@@ -3,6 +3,7 @@
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
+use std::ops::{Deref, DerefMut};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -18,14 +19,25 @@ const TEST: Duration = Duration::from_secs(80);
 const PROGRAM_SECONDS: u64 = 45;
 const LONGER: u32 = 20;
 
-/// Returns from the test with a message if the host lacks something.
+/// Returns from the test with a message if the host lacks something: the words of [`lacks`].
 #[macro_export]
 macro_rules! need {
+    ($test:literal, $words:literal) => {
+        $crate::need!($test, $crate::host::lacks($words))
+    };
     ($test:literal, $missing:expr) => {
         if let Some(missing) = $missing {
             eprintln!("SKIPPED {}: {missing}", $test);
             return;
         }
+    };
+}
+
+/// Tests that are short, a line each.
+#[macro_export]
+macro_rules! tests {
+    ($($(#[doc = $about:literal])* fn $name:ident() $body:block)*) => {
+        $($(#[doc = $about])* #[test] fn $name() $body)*
     };
 }
 
@@ -35,7 +47,6 @@ pub(crate) fn is_long() -> bool {
 }
 
 /// The missing setting for a test without a short form.
-#[allow(dead_code, reason = "not every program's tests have one")]
 pub(crate) fn long() -> Option<String> {
     (!is_long()).then(|| "long; SEEKLESS_LONG=1 runs it".to_owned())
 }
@@ -49,10 +60,21 @@ pub(crate) fn seed() -> u64 {
 }
 
 /// Number of repetitions: from the variable, or from the form of the tests.
-#[allow(dead_code, reason = "not every program's tests have one")]
 pub(crate) fn rounds(variable: &str, short: u64, long: u64) -> u64 {
     let asked = std::env::var(variable).ok().map(|n| n.parse().unwrap());
     asked.unwrap_or(if is_long() { long } else { short })
+}
+
+/// The first of these words that this host lacks: the long form of the tests, `root`, `fuse`,
+/// mounts of a file system, or a program.
+pub(crate) fn lacks(words: &str) -> Option<String> {
+    words.split_whitespace().find_map(|word| match word {
+        "long" => long(),
+        "root" => root(),
+        "fuse" => fuse(),
+        "ext4" | "xfs" | "btrfs" => loop_mounts(word),
+        program => programs(&[program]),
+    })
 }
 
 /// The missing ones of these programs.
@@ -134,23 +156,28 @@ pub(crate) const BTRFS: Kind = Kind {
 impl Kind {
     /// What volumes under this file system lack on this host; `more` programs are needed too.
     pub(crate) fn missing(&self, more: &[&str]) -> Option<String> {
-        let own = ["losetup", "timeout", self.make[0], self.check[0]];
-        let missing = programs(&own).or_else(|| programs(more)).or_else(fuse).or_else(root);
-        missing.or_else(|| loop_mounts(self.name))
+        let own = [self.make[0], self.check[0], self.name];
+        lacks("losetup timeout fuse root").or_else(|| lacks(&[&own[..], more].concat().join(" ")))
     }
 }
 
 /// The words of a line: arguments without spaces.
-#[allow(dead_code, reason = "not every program's tests have such lines")]
 pub(crate) fn words(line: &str) -> Vec<&str> {
     line.split_whitespace().collect()
 }
 
+/// The beginning of a command: its program has this time, and more in the long form.
+pub(crate) fn limited(seconds: u64) -> Command {
+    let seconds = seconds * if is_long() { u64::from(LONGER) } else { 1 };
+    let mut command = Command::new("timeout");
+    command.arg("--kill-after=2").arg(seconds.to_string()).stdin(Stdio::null());
+    command
+}
+
 /// Runs a program to its end.
 pub(crate) fn attempt<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Output {
-    let mut command = Command::new("timeout");
-    let seconds = PROGRAM_SECONDS * if is_long() { u64::from(LONGER) } else { 1 };
-    command.arg("--kill-after=2").arg(seconds.to_string()).args(args).stdin(Stdio::null());
+    let mut command = limited(PROGRAM_SECONDS);
+    command.args(args);
     command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"))
 }
 
@@ -162,6 +189,11 @@ pub(crate) fn run<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> String 
     let (out, err) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{args:?}: {}\n{out}\n{err}", output.status);
     out
+}
+
+/// Runs a program with arguments without spaces, which must succeed; returns its output.
+pub(crate) fn run_line(line: &str) -> String {
+    run(words(line))
 }
 
 /// The program under test.
@@ -177,6 +209,28 @@ pub(crate) fn succeeds(command: &mut Command) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+/// The JSON that a command prints, which must succeed.
+pub(crate) fn json(command: &mut Command) -> Value {
+    serde_json::from_str(&succeeds(command)).unwrap()
+}
+
+/// Asks for a JSON until it fits, at most for this time.
+pub(crate) fn json_that(
+    seconds: u64,
+    mut ask: impl FnMut() -> Value,
+    mut fits: impl FnMut(&Value) -> bool,
+) -> Value {
+    let start = Instant::now();
+    loop {
+        let json = ask();
+        if fits(&json) {
+            return json;
+        }
+        assert!(start.elapsed() < Duration::from_secs(seconds), "{json:#}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 /// Runs a command that must be refused, with all of these words; returns all it said.
 pub(crate) fn refused(command: &mut Command, words: &[&str]) -> String {
     let output = command.output().unwrap();
@@ -190,8 +244,16 @@ pub(crate) fn refused(command: &mut Command, words: &[&str]) -> String {
 
 /// Waits until this is so, for at most so many seconds.
 pub(crate) fn until(what: &str, seconds: u64, mut is_so: impl FnMut() -> bool) {
+    awaited(what, seconds, || is_so().then_some(()));
+}
+
+/// Waits for this answer, at most for this time.
+pub(crate) fn awaited<T>(what: &str, seconds: u64, mut answer: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
-    while !is_so() {
+    loop {
+        if let Some(answer) = answer() {
+            return answer;
+        }
         assert!(start.elapsed() < Duration::from_secs(seconds), "{what}: not after {seconds} s");
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -211,66 +273,23 @@ pub(crate) fn status(image: &Path, rest: &[&str]) -> Value {
     })
 }
 
-/// A running `seekless serve`. Dropping it stops it, by force if necessary, and removes its mount.
-pub(crate) struct Server {
-    child: Child,
-    lines: Receiver<String>,
-    errors: Receiver<String>,
-    json: PathBuf,
-    mount: Option<PathBuf>,
+/// A started program, and what it says. Dropping it kills it.
+pub(crate) struct Running {
+    pub(crate) child: Child,
+    pub(crate) lines: Receiver<String>,
+    pub(crate) errors: Receiver<String>,
     has_ended: bool,
-    _watch: Sender<()>,
+    _limit: Sender<()>,
 }
 
-impl Server {
-    /// Starts a server and waits until it serves. `mount` is the path for `--fuse`.
-    pub(crate) fn start(dir: &Path, backing: &Path, mount: Option<&Path>, args: &[&str]) -> Self {
-        let mut command = seekless();
-        command.arg("serve").arg(backing).args(args);
-        Self::of(command, dir, mount)
-    }
-
-    /// Starts this command, which serves like `seekless serve`, and waits until it serves.
-    pub(crate) fn of(mut command: Command, dir: &Path, mount: Option<&Path>) -> Self {
-        let json = dir.join("counts.json");
-        command.arg("--json").arg(&json).current_dir(dir);
-        if let Some(path) = mount {
-            command.arg("--fuse").arg(path);
-        }
-        Self::spawn(command, json, mount)
-    }
-
-    /// The same; also returns its first line with this beginning, which comes before it serves.
-    #[allow(dead_code, reason = "not every program's tests read it")]
-    pub(crate) fn told(mut command: Command, dir: &Path, beginning: &str) -> (Self, String) {
-        let json = dir.join("counts.json");
-        command.arg("--json").arg(&json).current_dir(dir);
-        let server = Self::spawned(command, json, None);
-        let line = server.expect(beginning);
-        server.expect("serving ");
-        (server, line)
-    }
-
-    /// Starts `seekless volume rescue`, which has no counters.
-    pub(crate) fn of_rescue(mut command: Command, dir: &Path) -> Self {
-        command.current_dir(dir);
-        Self::spawn(command, dir.join("none"), None)
-    }
-
-    fn spawn(command: Command, json: PathBuf, mount: Option<&Path>) -> Self {
-        let server = Self::spawned(command, json, mount);
-        server.expect("serving ");
-        server
-    }
-
-    fn spawned(mut command: Command, json: PathBuf, mount: Option<&Path>) -> Self {
+impl Running {
+    pub(crate) fn start(mut command: Command) -> Self {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let lines = lines_of(child.stdout.take().unwrap());
         let errors = lines_of(child.stderr.take().unwrap());
-        let watch = watch(Pid::from_child(&child));
-        let mount = mount.map(Path::to_owned);
-        Self { child, lines, errors, json, mount, has_ended: false, _watch: watch }
+        let limit = watch(Pid::from_child(&child));
+        Self { child, lines, errors, has_ended: false, _limit: limit }
     }
 
     /// The next line on its standard output with this beginning.
@@ -292,8 +311,8 @@ impl Server {
         next_line(&self.errors, "").unwrap_or_else(|| panic!("it said nothing"))
     }
 
-    /// All lines that were not read yet. A server that has ended says no more, but its last lines may
-    /// still be on their way.
+    /// All lines that were not read yet. A program that has ended says no more, but its last lines
+    /// may still be on their way.
     pub(crate) fn said(&self) -> Vec<String> {
         let wait = Duration::from_secs(if self.has_ended { 5 } else { 0 });
         let next = |lines: &Receiver<String>| lines.recv_timeout(wait).ok();
@@ -302,7 +321,6 @@ impl Server {
     }
 
     /// Its process.
-    #[allow(dead_code, reason = "not every program's tests look at it")]
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
@@ -312,17 +330,9 @@ impl Server {
     }
 
     /// Kills it, and waits for its end.
-    #[allow(dead_code, reason = "not every program's tests kill it")]
     pub(crate) fn kill(&mut self) {
         self.signal(Signal::KILL);
-        self.wait(Duration::from_secs(5)).unwrap();
-    }
-
-    /// Lets it learn, waits until all moves are done, and checks that there are copies.
-    pub(crate) fn learn(&self) {
-        self.signal(Signal::USR1);
-        let line = self.expect("learned: ");
-        assert!(!line.contains("copies of 0 B"), "{line}");
+        self.wait(Duration::from_secs(20)).unwrap();
     }
 
     /// Its status, if it ends within this time.
@@ -330,13 +340,94 @@ impl Server {
         let start = Instant::now();
         loop {
             match self.child.try_wait().unwrap() {
-                None if start.elapsed() < most => std::thread::sleep(Duration::from_millis(20)),
+                None if start.elapsed() < most => std::thread::sleep(Duration::from_millis(5)),
                 status => {
                     self.has_ended = status.is_some();
                     return status;
                 }
             }
         }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A running `seekless serve`. Dropping it stops it, by force if necessary, and removes its mount.
+pub(crate) struct Server {
+    running: Running,
+    json: PathBuf,
+    mount: Option<PathBuf>,
+}
+
+impl Deref for Server {
+    type Target = Running;
+
+    fn deref(&self) -> &Running {
+        &self.running
+    }
+}
+
+impl DerefMut for Server {
+    fn deref_mut(&mut self) -> &mut Running {
+        &mut self.running
+    }
+}
+
+impl Server {
+    /// Starts a server and waits until it serves. `mount` is the path for `--fuse`.
+    pub(crate) fn start(dir: &Path, backing: &Path, mount: Option<&Path>, args: &[&str]) -> Self {
+        let mut command = seekless();
+        command.arg("serve").arg(backing).args(args);
+        Self::of(command, dir, mount)
+    }
+
+    /// The same; options without spaces are in a line.
+    pub(crate) fn line(dir: &Path, backing: &Path, mount: Option<&Path>, options: &str) -> Self {
+        Self::start(dir, backing, mount, &words(options))
+    }
+
+    /// Starts this command, which serves like `seekless serve`, and waits until it serves.
+    pub(crate) fn of(command: Command, dir: &Path, mount: Option<&Path>) -> Self {
+        let server = Self::spawned(command, dir, mount);
+        server.expect("serving ");
+        server
+    }
+
+    /// The same; also returns its first line with this beginning, which comes before it serves.
+    pub(crate) fn told(command: Command, dir: &Path, beginning: &str) -> (Self, String) {
+        let server = Self::spawned(command, dir, None);
+        let line = server.expect(beginning);
+        server.expect("serving ");
+        (server, line)
+    }
+
+    /// Starts `seekless volume rescue`, which has no counters.
+    pub(crate) fn of_rescue(mut command: Command, dir: &Path) -> Self {
+        command.current_dir(dir);
+        let (running, json) = (Running::start(command), dir.join("none"));
+        running.expect("serving ");
+        Self { running, json, mount: None }
+    }
+
+    fn spawned(mut command: Command, dir: &Path, mount: Option<&Path>) -> Self {
+        let json = dir.join("counts.json");
+        command.arg("--json").arg(&json).current_dir(dir);
+        if let Some(path) = mount {
+            command.arg("--fuse").arg(path);
+        }
+        Self { running: Running::start(command), json, mount: mount.map(Path::to_owned) }
+    }
+
+    /// Lets it learn, waits until all moves are done, and checks that there are copies.
+    pub(crate) fn learn(&self) {
+        self.signal(Signal::USR1);
+        let line = self.expect("learned: ");
+        assert!(!line.contains("copies of 0 B"), "{line}");
     }
 
     /// Stops it; returns its counters. A program that another test is just starting shares our open
@@ -501,7 +592,7 @@ pub(crate) struct Mount(PathBuf, Option<String>);
 
 impl Mount {
     pub(crate) fn new(device: &str, dir: &Path, options: &str) -> Self {
-        run(["mount".as_ref(), "-o".as_ref(), options.as_ref(), device.as_ref(), dir.as_os_str()]);
+        run_line(&format!("mount -o {options} {device} {}", dir.display()));
         Self(dir.to_owned(), Some(device.to_owned()))
     }
 

@@ -246,7 +246,7 @@ fn memory_is_bounded_whatever_clients_do() {
 
 #[test]
 fn any_bound_holds() {
-    need!("several bounds", host::long());
+    need!("several bounds", "long");
     for mib in [128, 160, 200, 256, 512, 1024] {
         for more in [&["--policy", "vanilla"][..], &["--policy", "borg"], &[]] {
             holds(mib, Way::Unix, &[more, &["--optimized", "64MiB"]].concat());
@@ -256,8 +256,7 @@ fn any_bound_holds() {
 
 #[test]
 fn any_bound_holds_on_every_way() {
-    need!("ways", host::long().or_else(host::fuse));
-    need!("ways", host::programs(&["openssl", "nbdkit"]));
+    need!("ways", "long fuse openssl nbdkit");
     for way in [Way::Mounted, Way::Tls, Way::Elsewhere] {
         for mib in [0, 256, 1024] {
             holds(mib, way, &["--optimized", "64MiB"]);
@@ -268,7 +267,7 @@ fn any_bound_holds_on_every_way() {
 /// Clients that leave while a slow disk works for them: their requests still hold memory.
 #[test]
 fn who_leaves_with_requests_in_flight_takes_no_more_memory() {
-    need!("clients that leave", host::long());
+    need!("clients that leave", "long");
     let dir = tempfile::tempdir().unwrap();
     let front = Front::new(dir.path(), Way::Unix, &["--disk", "wd800jb", "--cache", "4MiB"]);
     let mib = front.least(dir.path());
@@ -294,7 +293,7 @@ fn who_leaves_with_requests_in_flight_takes_no_more_memory() {
 
 #[test]
 fn who_stalls_loses_what_others_wait_for() {
-    need!("stalled clients", host::long());
+    need!("stalled clients", "long");
     let dir = tempfile::tempdir().unwrap();
     let front = Front::new(dir.path(), Way::Unix, &[]);
     let server = front.serve(dir.path(), 128);
@@ -323,14 +322,13 @@ fn who_stalls_loses_what_others_wait_for() {
 /// with a front in RAM come in pieces.
 #[test]
 fn bytes_are_right_while_reads_wait_for_memory() {
-    need!("short memory", host::fuse());
+    need!("short memory", "fuse");
     let dir = tempfile::tempdir().unwrap();
     let (image, socket) = (dir.path().join("disk.img"), dir.path().join("nbd.sock"));
     let address = format!("unix:{}", socket.display());
-    let args =
-        ["--size", "128MiB", "--memory", "256MiB", "--read-ahead", "1MiB", "--nbd", &address];
+    let args = format!("--size 128MiB --memory 256MiB --read-ahead 1MiB --nbd {address}");
     let fuse = dir.path().join("volume");
-    let server = Server::start(dir.path(), &image, Some(&fuse), &args);
+    let server = Server::line(dir.path(), &image, Some(&fuse), &args);
     std::thread::scope(|scope| {
         for number in 0..12 {
             let address = &address;
@@ -347,7 +345,7 @@ fn range_of_its_own(address: &str, number: u64) {
     let mut client = Client::connect(&address.parse().unwrap()).unwrap();
     let (begin, mut numbers) = (number * RANGE, Numbers::new(number));
     let mut model = vec![0; RANGE as usize];
-    for round in 0..60 {
+    for round in 0..host::rounds("SEEKLESS_ROUNDS", 24, 60) {
         let at = numbers.below(RANGE / 512) * 512;
         let len = (512 + numbers.below(5 << 20) / 512 * 512).min(RANGE - at);
         let range = at as usize..(at + len) as usize;
@@ -371,23 +369,16 @@ fn too_little_memory_is_refused_with_what_to_do() {
     let dir = tempfile::tempdir().unwrap();
     let image = dir.path().join("disk.img");
     let address = format!("unix:{}", dir.path().join("nbd.sock").display());
-    let try_with = |args: &[&str]| {
+    let try_with = |args: &[&str], words: &[&str]| {
         let mut command = seekless();
         command.arg("serve").arg(&image).args(["--size", "1GiB", "--nbd", &address]).args(args);
-        host::refused(&mut command, &[])
+        host::refused(&mut command, words)
     };
-    let said = try_with(&["--memory", "64MiB"]);
-    assert!(said.contains("64 MiB of memory is too little"), "{said}");
-    assert!(said.contains("give --memory"), "{said}");
-    let said = try_with(&["--memory", "128MiB", "--cache", "100MiB"]);
-    assert!(said.contains("or a smaller --cache"), "{said}");
+    try_with(&["--memory", "64MiB"], &["64 MiB of memory is too little", "give --memory"]);
+    let said = try_with(&["--memory", "128MiB", "--cache", "100MiB"], &["or a smaller --cache"]);
     let least = said.split("give --memory ").nth(1).unwrap().split([',', ' ']).next().unwrap();
-    let server = Server::start(
-        dir.path(),
-        &image,
-        None,
-        &["--size", "1GiB", "--nbd", &address, "--memory", least, "--cache", "100MiB"],
-    );
+    let args = format!("--size 1GiB --nbd {address} --memory {least} --cache 100MiB");
+    let server = Server::line(dir.path(), &image, None, &args);
     assert_eq!(status(&image, &[])["memory"]["pages_bytes"], 100 * MIB);
     server.stop();
 }

@@ -12,18 +12,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
+use crate::PROGRAM;
 use crate::host::{
-    self, BTRFS, EXT4, Kind, Loop, Mount, Numbers, Server, XFS, attempt, run, seekless, status,
-    with,
+    self, BTRFS, EXT4, Kind, Loop, Mount, Numbers, Server, XFS, attempt, run, run_line, seekless,
+    status, with,
 };
 use crate::need;
 use crate::workloads::{Blocks, Disk, Files, Fio, Git, Workload};
 
-/// Tests of a file system, of the mode of its volume, and of what moves data.
+/// Tests of a file system, of the mode of its volume, and of what moves data. In the short form,
+/// each mode meets each mover on one file system.
 macro_rules! survivors {
-    ($(fn $name:ident: $kind:ident, $mode:literal, $world:ident;)*) => {
+    ($(fn $name:ident: $kind:ident, $mode:literal, $world:ident $(, $form:ident)?;)*) => {
         $(#[test]
         fn $name() {
+            $(need!("kills under a file system", host::$form());)?
             survives(&$kind, $mode, World::$world);
         })*
     };
@@ -31,11 +34,11 @@ macro_rules! survivors {
 
 survivors! {
     fn ext4_survives_kills_with_writes_absorbed: EXT4, "writeback", Plan;
-    fn ext4_survives_kills_with_writes_passed_on: EXT4, "writethrough", Plan;
-    fn xfs_survives_kills_with_writes_absorbed: XFS, "writeback", Plan;
+    fn ext4_survives_kills_with_writes_passed_on: EXT4, "writethrough", Plan, long;
+    fn xfs_survives_kills_with_writes_absorbed: XFS, "writeback", Plan, long;
     fn xfs_survives_kills_with_writes_passed_on: XFS, "writethrough", Plan;
-    fn btrfs_survives_kills_with_writes_absorbed: BTRFS, "writeback", Plan;
-    fn btrfs_survives_kills_with_a_trail_and_writes_passed_on: BTRFS, "writethrough", Trail;
+    fn btrfs_survives_kills_with_writes_absorbed: BTRFS, "writeback", Plan, long;
+    fn btrfs_survives_kills_with_a_trail_and_writes_passed_on: BTRFS, "writethrough", Trail, long;
     fn ext4_survives_kills_with_replicas_in_what_it_discards: EXT4, "writethrough", Replicas;
     fn xfs_survives_kills_with_replicas_and_writes_absorbed: XFS, "writeback", Replicas;
     fn ext4_survives_kills_with_a_trail_and_writes_passed_on: EXT4, "writethrough", Trail;
@@ -123,8 +126,7 @@ fn has_moved(image: &Path, replicas: bool) -> bool {
 }
 
 fn survives(kind: &'static Kind, mode: &str, world: World) {
-    let long = (kind.name == "btrfs").then(host::long).flatten();
-    need!("kills under a file system", long.or_else(|| kind.missing(&["git"])));
+    need!("kills under a file system", kind.missing(&["git"]));
     let _told = KernelLog;
     let replicas = world == World::Replicas;
     let dir = tempfile::tempdir().unwrap();
@@ -133,11 +135,9 @@ fn survives(kind: &'static Kind, mode: &str, world: World) {
     fs::create_dir(&root).unwrap();
     File::create(&image).unwrap().set_len(kind.size).unwrap();
     let area = path("disk.area");
-    let mut format = seekless();
-    format.args(["volume", "format"]).arg(&image).arg("--at").arg(&area);
-    format.args(["--optimized", if replicas { "8MiB" } else { "24MiB" }, "--mode", mode]);
-    format.args(if replicas { &["--replicas", "24MiB"][..] } else { &[] });
-    host::succeeds(&mut format);
+    let sizes = if replicas { "8MiB --replicas 24MiB" } else { "24MiB" };
+    let at = format!("{} --at {} --mode {mode}", image.display(), area.display());
+    run_line(&format!("{PROGRAM} volume format {at} --optimized {sizes}"));
     let start = || {
         // The policy that spends most, or the plan that moves most.
         let policy = match world {
@@ -146,10 +146,10 @@ fn survives(kind: &'static Kind, mode: &str, world: World) {
             World::Trail => "adaptive",
         };
         // The trail pays where reads take time.
-        let disk = if world == World::Trail { &["--disk", "wd800jb,speed=200"][..] } else { &[] };
-        let args = ["--area", area.to_str().unwrap(), "--learn-every", "200ms", "--policy", policy];
-        let more = ["--background-rate", "30MiB/s", "--cache", "1MiB"];
-        Server::start(dir.path(), &image, Some(&volume), &[&args[..], &more, disk].concat())
+        let disk = if world == World::Trail { "--disk wd800jb,speed=200" } else { "" };
+        let args = format!("--area {} --policy {policy} {disk}", area.display());
+        let more = "--learn-every 200ms --background-rate 30MiB/s --cache 1MiB";
+        Server::line(dir.path(), &image, Some(&volume), &format!("{args} {more}"))
     };
     let seed = host::seed();
     let mut numbers = Numbers::new(seed);
@@ -272,21 +272,10 @@ fn survives(kind: &'static Kind, mode: &str, world: World) {
         mount.unmount();
         let checked = attempt(with(kind.check, device.device()));
         if !checked.status.success() {
-            if let Some(keep) = std::env::var_os("SEEKLESS_KEEP") {
-                for f in [&image, &area] {
-                    run([
-                        "cp".as_ref(),
-                        "--sparse=always".as_ref(),
-                        f.as_os_str(),
-                        keep.as_os_str(),
-                    ]);
-                }
-                run([
-                    "cp".as_ref(),
-                    "--sparse=always".as_ref(),
-                    device.device().as_ref(),
-                    Path::new(&keep).join("seen.img").as_os_str(),
-                ]);
+            if let Ok(keep) = std::env::var("SEEKLESS_KEEP") {
+                let (image, area, seen) = (image.display(), area.display(), device.device());
+                run_line(&format!("cp --sparse=always {image} {area} {keep}"));
+                run_line(&format!("cp --sparse=always {seen} {keep}/seen.img"));
             }
             let said = [&checked.stdout[..], &checked.stderr[..]].concat();
             let said = String::from_utf8_lossy(&said).into_owned();
@@ -301,8 +290,8 @@ fn survives(kind: &'static Kind, mode: &str, world: World) {
     moved += counts["moved_bytes"].as_u64().unwrap();
     // Everything is at home: the bare disk is a complete file system.
     assert!(!replicas || stained > 0, "no replica stood at any kill");
-    let mut detach = seekless();
-    host::succeeds(detach.args(["volume", "detach"]).arg(&image).arg("--area").arg(&area));
+    let beside = format!("{} --area {}", image.display(), area.display());
+    run_line(&format!("{PROGRAM} volume detach {beside}"));
     let device = Loop::attach(&image, &[]);
     run(with(kind.check, device.device()));
     let mount = Mount::new(device.device(), &root, options);

@@ -17,13 +17,10 @@ const STEPS: &str = "installed to_the_byte adopted outlives_kills waits_for_a_re
     released clean_outside";
 
 fn missing() -> Option<String> {
-    let tools = ["debootstrap", "qemu-system-x86_64", "busybox", "cpio", "chroot", "mke2fs"];
-    let tools = [&tools[..], &["e2fsck", "dpkg-deb", "cargo-deb"]].concat();
     let kernel = std::env::var_os("SEEKLESS_GUEST_KERNEL");
     let kernel = kernel.is_none_or(|k| !Path::new(&k).join("boot").is_dir());
-    host::long()
-        .or_else(host::root)
-        .or_else(|| host::programs(&tools))
+    host::lacks("long root debootstrap qemu-system-x86_64 busybox cpio chroot mke2fs e2fsck")
+        .or_else(|| host::lacks("dpkg-deb cargo-deb"))
         .or_else(|| kernel.then(|| "no kernel in SEEKLESS_GUEST_KERNEL".to_owned()))
 }
 

@@ -26,7 +26,7 @@ fn paths() -> (TempDir, PathBuf, PathBuf) {
 /// A request to end, as often as somebody is impatient.
 #[test]
 fn a_mount_in_use_is_never_cut_off_by_signals() {
-    need!("in use", host::fuse());
+    need!("in use", "fuse");
     let (dir, image, path) = paths();
     let mut server = Server::start(dir.path(), &image, Some(&path), &["--size", "1MiB"]);
     let file = File::options().read(true).write(true).open(&path).unwrap();
@@ -47,7 +47,7 @@ fn a_mount_in_use_is_never_cut_off_by_signals() {
 /// The reader of its output goes once it serves; then it has something to say.
 #[test]
 fn words_that_nobody_reads_cut_nobody_off() {
-    need!("unread", host::fuse().or_else(|| host::programs(&["bash", "sed"])));
+    need!("unread", "fuse bash sed");
     let (dir, image, path) = paths();
     let mut command = Command::new("bash");
     command.args(["-c", r#"exec "$0" "$@" > >(sed -u "/^serving /q")"#, crate::PROGRAM, "serve"]);
@@ -89,11 +89,11 @@ fn words_for_which_there_is_no_space_end_no_server() {
 /// A loop device keeps a volume whose mount is no longer visible; here a program does.
 #[test]
 fn a_lazy_unmount_cuts_nobody_off() {
-    need!("lazy", host::fuse().or_else(host::root).or_else(|| host::programs(&["umount"])));
+    need!("lazy", "fuse root umount");
     let (dir, image, path) = paths();
     let mut server = Server::start(dir.path(), &image, Some(&path), &["--size", "1MiB"]);
     let file = File::options().read(true).write(true).open(&path).unwrap();
-    host::run(["umount".as_ref(), "-l".as_ref(), path.as_os_str()]);
+    host::run_line(&format!("umount -l {}", path.display()));
     for _ in 0..2 {
         server.signal(Signal::TERM);
         server.expect_error("The server goes on");
@@ -107,8 +107,7 @@ fn a_lazy_unmount_cuts_nobody_off() {
 /// A container has the mounts of its start. An unmount outside does not reach them.
 #[test]
 fn a_mount_of_another_namespace_is_not_cut_off() {
-    need!("namespace", host::fuse().or_else(host::root));
-    need!("namespace", host::programs(&["unshare", "sh", "cat", "umount"]));
+    need!("namespace", "fuse root unshare sh cat umount");
     let (dir, image, path) = paths();
     let mut server = Server::start(dir.path(), &image, Some(&path), &["--size", "1MiB"]);
     // It keeps no mount of another test.
@@ -139,15 +138,14 @@ fn a_mount_of_another_namespace_is_not_cut_off() {
 
 #[test]
 fn a_mount_over_the_volume_is_not_unmounted() {
-    need!("over", host::fuse().or_else(host::root));
-    need!("over", host::programs(&["mount", "umount", "timeout"]));
+    need!("over", "fuse root mount umount timeout");
     let (dir, image, path) = paths();
     let mut server = Server::start(dir.path(), &image, Some(&path), &["--size", "1MiB"]);
     let file = File::open(&path).unwrap();
-    host::run(["umount".as_ref(), "-l".as_ref(), path.as_os_str()]);
+    host::run_line(&format!("umount -l {}", path.display()));
     let other = dir.path().join("other");
     std::fs::write(&other, b"other").unwrap();
-    host::run(["mount".as_ref(), "--bind".as_ref(), other.as_os_str(), path.as_os_str()]);
+    host::run_line(&format!("mount --bind {} {}", other.display(), path.display()));
     for _ in 0..2 {
         server.signal(Signal::TERM);
         server.expect_error("The server goes on");
@@ -162,7 +160,7 @@ fn a_mount_over_the_volume_is_not_unmounted() {
 
 #[test]
 fn a_service_manager_asks_once_and_waits() {
-    need!("manager", host::fuse());
+    need!("manager", "fuse");
     let (dir, image, path) = paths();
     let socket = dir.path().join("notify");
     let _manager = UnixDatagram::bind(&socket).unwrap();
@@ -201,8 +199,7 @@ fn a_server_of_a_service_manager_waits_for_the_lock_of_its_disk() {
 
 #[test]
 fn a_mounted_file_system_is_named_and_only_force_cuts_it_off() {
-    need!("mounted", host::root().or_else(host::fuse).or_else(|| host::loop_mounts("ext4")));
-    need!("mounted", host::programs(&["mkfs.ext4", "mount", "losetup", "timeout"]));
+    need!("mounted", "root fuse ext4 mkfs.ext4 mount losetup timeout");
     let (dir, image, path) = paths();
     let area = dir.path().join("disk.area");
     File::create(&image).unwrap().set_len(32 << 20).unwrap();
@@ -261,10 +258,7 @@ fn a_mounted_file_system_is_named_and_only_force_cuts_it_off() {
 
 #[test]
 fn unmounted_from_outside_it_ends_or_goes_on_with_nbd() {
-    need!(
-        "outside",
-        host::fuse().or_else(host::root).or_else(|| host::programs(&["umount", "timeout"]))
-    );
+    need!("outside", "fuse root umount timeout");
     let (dir, image, path) = paths();
     let mut server = Server::start(dir.path(), &image, Some(&path), &["--size", "1MiB"]);
     unmount(&path);
@@ -283,11 +277,10 @@ fn unmounted_from_outside_it_ends_or_goes_on_with_nbd() {
 
 #[test]
 fn the_mount_of_a_server_that_was_killed_is_replaced() {
-    need!("killed", host::fuse());
+    need!("killed", "fuse");
     let (dir, image, path) = paths();
     let mut killed = Server::start(dir.path(), &image, Some(&path), &["--size", "1MiB"]);
-    killed.signal(Signal::KILL);
-    assert!(killed.wait(Duration::from_secs(5)).is_some());
+    killed.kill();
     assert!(is_mounted(&path), "nobody could have unmounted it");
     let server = Server::start(dir.path(), &image, Some(&path), &[]);
     std::fs::read(&path).unwrap();
@@ -297,7 +290,7 @@ fn the_mount_of_a_server_that_was_killed_is_replaced() {
 
 #[test]
 fn an_image_can_be_served_over_itself() {
-    need!("over itself", host::fuse());
+    need!("over itself", "fuse");
     let (dir, image, _) = paths();
     std::fs::write(&image, vec![7; 1 << 20]).unwrap();
     let server = Server::start(dir.path(), &image, Some(&image), &[]);
@@ -312,7 +305,7 @@ fn an_image_can_be_served_over_itself() {
 
 #[test]
 fn the_size_is_fixed_and_a_read_only_volume_takes_no_write() {
-    need!("refusals", host::fuse());
+    need!("refusals", "fuse");
     let errno = |e: std::io::Error| Errno::from_io_error(&e);
     let (dir, image, path) = paths();
     let server = Server::start(dir.path(), &image, Some(&path), &["--size", "1MiB"]);

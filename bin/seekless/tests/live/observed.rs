@@ -12,7 +12,7 @@ use rustix::fs::OFlags;
 use seekless_block::{Bytes, Sectors};
 use seekless_learn::{ACCESS, AccessGraph, PlanConfig, Planning, Reach, Strategy, Vertex, plan};
 
-use crate::host::{self, Loop, Mount, Numbers, Server, attempt, loop_mounts, programs, run};
+use crate::host::{self, Loop, Mount, Numbers, Server, attempt, run, run_line};
 use crate::need;
 use crate::record::recording;
 
@@ -93,14 +93,11 @@ impl Case {
         let path = |name: &str| dir.path().join(name);
         let (image, file, state, device) =
             (path("disk.img"), path("volume"), path("state"), path("device"));
-        let mut args = vec!["--size=256MiB", "--policy=borg", "--cache=0", "--learn-every=1d"];
-        let (state_arg, device_arg) =
-            (format!("--state={}", state.display()), format!("--observe={}", device.display()));
-        args.push(&state_arg);
-        if observes {
-            args.push(&device_arg);
-        }
-        let server = Server::start(dir.path(), &image, Some(&file), &args);
+        let observe = format!("--observe={}", device.display());
+        let observe = if observes { observe.as_str() } else { "" };
+        let args = "--size=256MiB --policy=borg --cache=0 --learn-every=1d";
+        let args = format!("{args} --state={} {observe}", state.display());
+        let server = Server::line(dir.path(), &image, Some(&file), &args);
         Self { dir, server, file, state, device }
     }
 
@@ -121,7 +118,7 @@ fn learn(observes: bool) -> (Vec<Vertex>, Vec<usize>, String) {
         case.server.expect("streams: each thread's its own, observed on ");
     }
     let lazy = "lazy_itable_init=0,lazy_journal_init=0";
-    run(["mkfs.ext4", "-q", "-b", "4096", "-E", lazy, disk.device()]);
+    run_line(&format!("mkfs.ext4 -q -b 4096 -E {lazy} {}", disk.device()));
     let point = case.dir.path().join("fs");
     std::fs::create_dir(&point).unwrap();
     let mount = Mount::new(disk.device(), &point, "noatime");
@@ -174,15 +171,8 @@ fn learn(observes: bool) -> (Vec<Vertex>, Vec<usize>, String) {
 
 #[test]
 fn two_threads_in_turns_are_two_sequences_where_they_are_observed() {
-    need!(
-        "observe",
-        host::fuse().or_else(recording).or_else(|| loop_mounts("ext4")).or_else(|| programs(&[
-            "mkfs.ext4",
-            "filefrag",
-            "mount",
-            "umount"
-        ]))
-    );
+    let tools = || host::lacks("fuse ext4 mkfs.ext4 filefrag mount umount");
+    need!("observe", recording().or_else(tools));
     for observes in [false, true] {
         let (vertices, order, said) = learn(observes);
         // Each place was seen as often as it was read: by one of the two ways, and by no more.
@@ -212,21 +202,17 @@ fn two_threads_in_turns_are_two_sequences_where_they_are_observed() {
 
 #[test]
 fn a_partition_is_found_at_its_place_on_the_volume() {
-    need!(
-        "observe: partitions",
-        host::fuse().or_else(recording).or_else(|| programs(&["addpart"]))
-    );
+    need!("observe: partitions", recording().or_else(|| host::lacks("fuse addpart")));
     let case = Case::start(true);
     let disk = case.attach(&["-P"]);
     let added = attempt(["addpart", disk.device(), "2", "40960", "40960"]);
     need!("observe: partitions", (!added.status.success()).then(|| format!("{added:?}")));
     symlink(format!("{}p2", disk.device()), &case.device).unwrap();
     case.server.expect("streams: each thread's its own, observed on ");
-    let (from, of) = (format!("if={}", case.device.display()), "of=/dev/null");
-    run(["dd", &from, of, "bs=4096", "skip=7", "count=1", "iflag=direct", "status=none"]);
+    let rest = "of=/dev/null bs=4096 skip=7 count=1 iflag=direct status=none";
+    run_line(&format!("dd if={} {rest}", case.device.display()));
     // Outside of it: not what was asked for.
-    let whole = format!("if={}", disk.device());
-    run(["dd", &whole, of, "bs=4096", "skip=7", "count=1", "iflag=direct", "status=none"]);
+    run_line(&format!("dd if={} {rest}", disk.device()));
     run(["delpart", disk.device(), "2"]);
     // The device is gone, and requests count as they come again.
     case.server.expect("streams: all requests are one (waiting for ");
@@ -241,7 +227,7 @@ fn a_partition_is_found_at_its_place_on_the_volume() {
 /// Loop devices' numbers go from hand to hand.
 #[test]
 fn another_disk_under_the_same_number_is_not_learned_from() {
-    need!("observe: another disk", host::fuse().or_else(recording));
+    need!("observe: another disk", recording().or_else(host::fuse));
     let case = Case::start(true);
     let other = case.dir.path().join("other.img");
     File::create(&other).unwrap().set_len(255 << 20).unwrap();
@@ -249,18 +235,17 @@ fn another_disk_under_the_same_number_is_not_learned_from() {
     let name = disk.device().to_owned();
     symlink(&name, &case.device).unwrap();
     case.server.expect("streams: each thread's its own, observed on ");
-    let read = |skip: &str| {
-        let (from, of, skip) = (format!("if={name}"), "of=/dev/null", format!("skip={skip}"));
-        let args = ["dd", &from, of, "bs=4096", &skip, "count=1", "iflag=direct", "status=none"];
-        attempt(args).status.success()
+    let read = |skip: u64| {
+        let rest = "of=/dev/null bs=4096 count=1 iflag=direct status=none";
+        attempt(host::words(&format!("dd if={name} skip={skip} {rest}"))).status.success()
     };
-    assert!(read("7"));
+    assert!(read(7));
     // Before the server looks whether its device is there; or another was quicker to get the
     // number.
     disk.detach();
     let again = attempt(["losetup".as_ref(), name.as_ref(), other.as_os_str()]);
     let attached = again.status.success().then(|| Loop(name.clone()));
-    let read_other = attached.is_some() && read("9");
+    let read_other = attached.is_some() && read(9);
     need!("observe: another disk", (!read_other).then(|| "its number was taken".to_owned()));
     case.server.expect("streams: all requests are one (waiting for ");
     drop(attached);
@@ -273,7 +258,7 @@ fn another_disk_under_the_same_number_is_not_learned_from() {
 
 #[test]
 fn what_cannot_be_observed_is_refused_or_said() {
-    need!("observe: refusals", recording().or_else(|| programs(&["setpriv"])));
+    need!("observe: refusals", recording().or_else(|| host::lacks("setpriv")));
     let dir = tempfile::tempdir().unwrap();
     let image = dir.path().join("disk.img");
     File::create(&image).unwrap().set_len(1 << 20).unwrap();

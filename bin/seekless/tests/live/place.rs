@@ -28,6 +28,10 @@ impl Place {
         self.dir.path().join(name)
     }
 
+    pub(crate) fn bytes(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.path(name)).unwrap()
+    }
+
     /// A sparse disk of so many MiB, in use where `content`.
     pub(crate) fn disk(&self, mib: u64, content: bool) -> PathBuf {
         let path = self.path("disk.img");
@@ -57,21 +61,45 @@ impl Place {
         host::refused(&mut self.command(line), words);
     }
 
+    /// The JSON that it prints.
+    pub(crate) fn json(&self, line: &str) -> Value {
+        host::json(&mut self.command(line))
+    }
+
+    /// Runs `seekless volume` with this verb for the disk and its area.
+    pub(crate) fn volume(&self, verb: &str) -> String {
+        self.run(&beside(verb))
+    }
+
+    /// The same, which must be refused, with all of these words.
+    pub(crate) fn volume_refuses(&self, verb: &str, words: &[&str]) {
+        self.refused(&beside(verb), words);
+    }
+
     /// Starts `seekless volume rescue`, and connects to its server.
     pub(crate) fn rescue(&self) -> (Server, Client) {
-        let line = "volume rescue disk.img --area disk.area --nbd unix:rescue.sock";
-        let server = Server::of_rescue(self.command(line), self.dir.path());
+        let rescue = self.command(&beside("rescue --nbd unix:rescue.sock"));
+        let server = Server::of_rescue(rescue, self.dir.path());
         (server, Client::connect(&Address::Unix(self.path("rescue.sock"))).unwrap())
     }
 
     pub(crate) fn status(&self, rest: &[&str]) -> Value {
-        let line = format!("volume status disk.img --json {}", rest.join(" "));
-        serde_json::from_str(&self.run(&line)).unwrap()
+        self.json(&format!("volume status disk.img --json {}", rest.join(" ")))
     }
 
     pub(crate) fn serve(&self, args: &[&str]) -> (Server, Client) {
         serve(self.dir.path(), &self.path("disk.img"), args)
     }
+
+    /// Serves the disk with its area, without a learner.
+    pub(crate) fn vanilla(&self, more: &[&str]) -> (Server, Client) {
+        self.serve(&[&BESIDE[..], &["--policy", "vanilla"], more].concat())
+    }
+}
+
+/// `seekless volume` with this verb for the disk of a [`Place`] and its area.
+fn beside(verb: &str) -> String {
+    format!("volume {verb} disk.img --area disk.area")
 }
 
 /// A server of a backing at a socket in a folder, and its client.

@@ -59,28 +59,24 @@ fn an_area_that_others_may_open_is_closed_and_an_open_image_is_told() {
 
 #[test]
 fn an_area_of_another_user_is_refused() {
-    need!("area of another user", host::root());
+    need!("area of another user", "root");
     let dir = tempfile::tempdir().unwrap();
     let (image, area) = (dir.path().join("disk.img"), dir.path().join("disk.area"));
     File::create(&image).unwrap().set_len(16 << 20).unwrap();
     format(dir.path());
     std::os::unix::fs::chown(&area, Some(NOBODY), None).unwrap();
-    let serve = |dir: &Path| {
-        let args = ["serve", "disk.img", "--area", "disk.area", "--nbd", "unix:nbd.sock"];
-        seekless().args(args).current_dir(dir).output().unwrap()
-    };
-    let said = String::from_utf8_lossy(&serve(dir.path()).stderr).into_owned();
-    assert!(said.contains("belongs to user 65534"), "{said}");
+    let mut serve = seekless();
+    serve.args(host::words("serve disk.img --area disk.area --nbd unix:nbd.sock"));
+    host::refused(serve.current_dir(dir.path()), &["belongs to user 65534"]);
     // In a container, it may be the file of any user.
     fs::set_permissions(&area, Permissions::from_mode(0o666)).unwrap();
-    let status = ["volume", "status", "disk.img", "--area", "disk.area"];
-    let within = |program: &str, args: &[&str]| {
+    let within = |program: &str, args: &str| {
         let mut command = Command::new("unshare");
-        command.args(["--user", "--map-root-user", program]).args(args).current_dir(dir.path());
-        command.output()
+        command.args(["--user", "--map-root-user", program]).args(host::words(args));
+        command.current_dir(dir.path()).output()
     };
-    if within("true", &[]).is_ok_and(|output| output.status.success()) {
-        let output = within(crate::PROGRAM, &status).unwrap();
+    if within("true", "").is_ok_and(|output| output.status.success()) {
+        let output = within(crate::PROGRAM, "volume status disk.img --area disk.area").unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(said.contains("belongs to user 65534 (in this user namespace"), "{said}");
     } else {
@@ -89,13 +85,12 @@ fn an_area_of_another_user_is_refused() {
     fs::set_permissions(&area, Permissions::from_mode(0o600)).unwrap();
     // Who owns the image may own its area.
     std::os::unix::fs::chown(&image, Some(NOBODY), None).unwrap();
-    let args = ["--area", "disk.area", "--nbd", "unix:nbd.sock"];
-    Server::start(dir.path(), &image, None, &args).stop();
+    Server::line(dir.path(), &image, None, "--area disk.area --nbd unix:nbd.sock").stop();
 }
 
 #[test]
 fn a_stranger_cannot_keep_a_server_from_starting() {
-    need!("stranger", host::root().or_else(|| host::programs(&["flock", "sleep"])));
+    need!("stranger", "root flock sleep");
     let dir = tempfile::tempdir().unwrap();
     fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
     let image = dir.path().join("disk.img");
@@ -117,17 +112,12 @@ fn a_stranger_cannot_keep_a_server_from_starting() {
     let mut stranger = stranger();
     let lines = host::lines_of(stranger.stdout.take().unwrap());
     assert!(host::next_line(&lines, "locked").is_some());
-    let output = seekless()
-        .args(["serve", "disk.img", "--nbd", "unix:nbd.sock"])
-        .current_dir(dir.path())
-        .output()
-        .unwrap();
+    let serve = ["serve", "disk.img", "--nbd", "unix:nbd.sock"];
+    let output = seekless().args(serve).current_dir(dir.path()).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     let group = rustix::process::Pid::from_child(&stranger);
     rustix::process::kill_process_group(group, rustix::process::Signal::KILL).unwrap();
     stranger.wait().unwrap();
-    assert!(
-        said.contains("of user 65534 has taken its lock") && said.contains("chmod 600"),
-        "{said}"
-    );
+    let words = ["of user 65534 has taken its lock", "chmod 600"];
+    assert!(words.iter().all(|word| said.contains(word)), "{said}");
 }

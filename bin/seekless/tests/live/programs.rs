@@ -13,7 +13,7 @@ fn nbdsh(uri: &str, command: &str) {
 
 #[test]
 fn fio_qemu_and_libnbd_find_what_was_written_while_it_learns() {
-    need!("NBD programs", host::programs(&["fio", "qemu-io", "nbdsh", "nbdcopy", "timeout"]));
+    need!("NBD programs", "fio qemu-io nbdsh nbdcopy timeout");
     let library = host::attempt([SYSTEM[0], SYSTEM[1], "python3", "-c", "import nbd"]);
     need!("NBD programs", (!library.status.success()).then(|| "no python3-libnbd".to_owned()));
     let engines = run(["fio", "--enghelp"]);
@@ -22,10 +22,9 @@ fn fio_qemu_and_libnbd_find_what_was_written_while_it_learns() {
     let dir = tempfile::tempdir().unwrap();
     let (image, socket) = (dir.path().join("disk.img"), dir.path().join("nbd.sock"));
     let address = format!("unix:{}", socket.display());
-    let args = ["--size", "64MiB", "--optimized", "64MiB", "--learn-every", "200ms"];
-    let args = [&args[..], &["--policy", "borg:planning=anew"]].concat();
-    let more = ["--background-rate", "0", "--cache", "1MiB", "--nbd", &address];
-    let server = Server::start(dir.path(), &image, None, &[&args[..], &more].concat());
+    let args = "--policy borg:planning=anew --learn-every 200ms --background-rate 0";
+    let more = format!("--size 64MiB --optimized 64MiB --cache 1MiB --nbd {address}");
+    let server = Server::line(dir.path(), &image, None, &format!("{args} {more}"));
     let uri = format!("nbd+unix:///?socket={}", socket.display());
 
     let fio = |options: &str| {

@@ -4,18 +4,16 @@
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, Sender};
-use std::time::{Duration, Instant};
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use seekless_block::{Extent, Flags, Op};
 use seekless_trace::{Info, OpenOptions, Source};
 use serde_json::Value;
 
 use crate::host::{
-    self, Loop, Mount, attempt, lines_of, loop_mounts, next_line, programs, root, run, seekless,
-    watch,
+    self, Loop, Mount, Running, attempt, lacks, next_line, root, run, run_line, seekless,
 };
 use crate::need;
 
@@ -25,7 +23,7 @@ const INSTANCES: &str = "/sys/kernel/tracing/instances";
 pub(crate) fn recording() -> Option<String> {
     let tracefs = || fs::read_dir(INSTANCES).err().map(|e| format!("{INSTANCES}: {e}"));
     let loops = || File::open("/dev/loop-control").err().map(|e| format!("loop devices: {e}"));
-    root().or_else(tracefs).or_else(loops).or_else(|| programs(&["dd", "losetup"]))
+    root().or_else(tracefs).or_else(loops).or_else(|| lacks("dd losetup"))
 }
 
 /// Instances of one process.
@@ -54,10 +52,8 @@ fn folder() -> (tempfile::TempDir, Loop) {
 
 /// A running `seekless record` that does record. Dropping it ends it.
 pub(crate) struct Recording {
-    child: Child,
-    errors: Receiver<String>,
+    running: Running,
     dir: PathBuf,
-    _watch: Sender<()>,
 }
 
 impl Recording {
@@ -65,53 +61,43 @@ impl Recording {
     pub(crate) fn start(dir: &Path, device: &str, args: &[&str]) -> Self {
         let mut command = seekless();
         command.args(["record", device, "-o", "trace.parquet", "--json", "counts.json"]).args(args);
-        command.current_dir(dir).stdin(Stdio::null()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let errors = lines_of(child.stderr.take().unwrap());
-        let recording =
-            Self { _watch: watch(Pid::from_child(&child)), child, errors, dir: dir.to_owned() };
-        assert!(next_line(&recording.errors, "recording ").is_some(), "it never began");
+        command.current_dir(dir);
+        let recording = Self { running: Running::start(command), dir: dir.to_owned() };
+        assert!(recording.says("recording "), "it never began");
         recording
     }
 
+    /// Whether it says a line with this beginning.
+    fn says(&self, beginning: &str) -> bool {
+        next_line(&self.running.errors, beginning).is_some()
+    }
+
     fn pid(&self) -> u32 {
-        self.child.id()
+        self.running.id()
     }
 
     fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).unwrap();
+        self.running.signal(signal);
     }
 
-    fn wait(&mut self) -> ExitStatus {
-        let start = Instant::now();
-        loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return status;
-            }
-            assert!(start.elapsed() < Duration::from_secs(20), "it does not end");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+    /// Its end, and what it said.
+    fn wait(&mut self) -> (ExitStatus, String) {
+        let status = self.running.wait(Duration::from_secs(20));
+        let status = status.unwrap_or_else(|| panic!("it does not end"));
+        (status, self.running.errors.iter().collect::<Vec<_>>().join("\n"))
     }
 
     /// Waits for a good end; its trace.
     fn ended(&mut self) -> Trace {
-        let status = self.wait();
-        let said: Vec<_> = self.errors.try_iter().collect();
-        assert!(status.success(), "{status}\n{}", said.join("\n"));
+        let (status, said) = self.wait();
+        assert!(status.success(), "{status}\n{said}");
         assert_eq!(instances(self.pid()), 0, "its instance stands");
-        Trace::read(&self.dir, said.join("\n"))
+        Trace::read(&self.dir, said)
     }
 
     pub(crate) fn stop(mut self) -> Trace {
         self.signal(Signal::INT);
         self.ended()
-    }
-}
-
-impl Drop for Recording {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -169,24 +155,20 @@ impl Trace {
 }
 
 /// Copies with dd past the page cache; its pid.
-fn dd(args: &[&str]) -> u32 {
+fn dd(args: &str) -> u32 {
     let mut command = std::process::Command::new("dd");
-    command.args(args).args(["status=none", "bs=4096"]).stdin(Stdio::null());
+    command.args(host::words(args)).args(["status=none", "bs=4096"]).stdin(Stdio::null());
     let mut child = command.spawn().unwrap();
-    assert!(child.wait().unwrap().success(), "dd {args:?}");
+    assert!(child.wait().unwrap().success(), "dd {args}");
     child.id()
 }
 
 fn write(device: &str, page: u64, count: u64) -> u32 {
-    let (to, seek, count) =
-        (format!("of={device}"), format!("seek={page}"), format!("count={count}"));
-    dd(&["if=/dev/zero", &to, &seek, &count, "oflag=direct"])
+    dd(&format!("if=/dev/zero of={device} seek={page} count={count} oflag=direct"))
 }
 
 fn read(device: &str, page: u64, count: u64) -> u32 {
-    let (from, skip, count) =
-        (format!("if={device}"), format!("skip={page}"), format!("count={count}"));
-    dd(&[&from, "of=/dev/null", &skip, &count, "iflag=direct"])
+    dd(&format!("if={device} of=/dev/null skip={page} count={count} iflag=direct"))
 }
 
 /// What dd asks for: pages, one at a time.
@@ -240,7 +222,7 @@ fn every_request_is_in_the_trace_as_it_was_asked() {
 
 #[test]
 fn a_partition_counts_from_its_start_and_two_recorders_do_not_meet() {
-    need!("record: partitions", recording().or_else(|| programs(&["addpart"])));
+    need!("record: partitions", recording().or_else(|| lacks("addpart")));
     let dir = tempfile::tempdir().unwrap();
     let disk = disk(dir.path(), "disk.img", &["-P"]);
     let added = attempt(["addpart", disk.device(), "2", "40960", "40960"]);
@@ -290,9 +272,9 @@ fn a_recording_that_another_program_switches_off_fails() {
     let mut paths = fs::read_dir(INSTANCES).unwrap().map(|e| e.unwrap().path());
     let own = |p: &PathBuf| p.file_name().unwrap().to_str().unwrap().starts_with(&prefix);
     fs::write(paths.find(own).unwrap().join("tracing_on"), "0").unwrap();
-    assert!(!recording.wait().success());
-    let said: Vec<_> = recording.errors.iter().collect();
-    assert!(said.join("\n").contains("another program switched the recording off"), "{said:?}");
+    let (status, said) = recording.wait();
+    assert!(!status.success());
+    assert!(said.contains("another program switched the recording off"), "{said}");
     assert_eq!(instances(recording.pid()), 0, "its instance stands");
     // What came before is kept.
     assert_eq!(Trace::read(dir.path(), String::new()).counts["stopped_by"], "switched_off");
@@ -312,8 +294,7 @@ fn whatever_ends_it_nothing_stays_behind() {
     // Killed, it cannot take its instance away; the next one does. Others' stay.
     let mut killed = Recording::start(dir.path(), disk.device(), &["--force"]);
     let pid = killed.pid();
-    killed.signal(Signal::KILL);
-    killed.wait();
+    killed.running.kill();
     let mine = Path::new(INSTANCES).join(format!("seekless-test-{}", std::process::id()));
     fs::create_dir(&mine).unwrap();
     let alive = Recording::start(dir.path(), disk.device(), &["--force"]);
@@ -372,14 +353,12 @@ fn a_full_disk_is_told_and_leaves_nothing() {
     let (dir, disk) = folder();
     let small = dir.path().join("small");
     fs::create_dir(&small).unwrap();
-    run(["mount", "-t", "tmpfs", "-o", "size=4096", "none", small.to_str().unwrap()]);
+    run_line(&format!("mount -t tmpfs -o size=4096 none {}", small.display()));
     let full = Mount::at(&small);
     let mut recording = Recording::start(full.path(), disk.device(), &[]);
     read(disk.device(), 0, 5000);
     recording.signal(Signal::INT);
-    let status = recording.wait();
-    let said =
-        std::iter::from_fn(|| next_line(&recording.errors, "")).collect::<Vec<_>>().join("\n");
+    let (status, said) = recording.wait();
     assert_eq!(status.code(), Some(2), "{said}");
     assert!(said.contains("trace.parquet: cannot be written") && said.contains("space"), "{said}");
     assert_eq!(instances(recording.pid()), 0);
@@ -388,9 +367,7 @@ fn a_full_disk_is_told_and_leaves_nothing() {
 
 #[test]
 fn its_own_writes_are_not_in_the_trace() {
-    let missing =
-        recording().or_else(|| loop_mounts("ext4")).or_else(|| programs(&["mkfs.ext4", "fio"]));
-    need!("record: own writes", missing);
+    need!("record: own writes", recording().or_else(|| lacks("ext4 mkfs.ext4 fio")));
     let (dir, disk) = folder();
     run(["mkfs.ext4", "-q", disk.device()]);
     let at = dir.path().join("mnt");
@@ -401,7 +378,7 @@ fn its_own_writes_are_not_in_the_trace() {
     run(["sync", "-f", at.to_str().unwrap()]);
 
     let recording = Recording::start(&at, disk.device(), &[]);
-    assert!(next_line(&recording.errors, "trace.parquet is on the recorded disk").is_some());
+    assert!(recording.says("trace.parquet is on the recorded disk"));
     // More than one row group: the store writes some of it out while it records.
     let mut reads = vec!["fio", "--name=r", "--rw=randread", "--direct=1", "--bs=512"];
     reads.extend(["--size=4MiB", "--ioengine=libaio", "--iodepth=16", "--loops=17"]);
@@ -420,7 +397,7 @@ fn its_own_writes_are_not_in_the_trace() {
 
 #[test]
 fn without_tracefs_it_mounts_one_for_itself() {
-    need!("record: no tracefs", recording().or_else(|| programs(&["unshare", "umount"])));
+    need!("record: no tracefs", recording().or_else(|| lacks("unshare umount")));
     let (dir, disk) = folder();
     let program = env!("CARGO_BIN_EXE_seekless");
     let out = dir.path().join("trace.parquet");
@@ -507,23 +484,8 @@ fn advice_on_a_device_records_it_first() {
 }
 
 #[test]
-fn what_cannot_be_recorded_is_told() {
-    let dir = tempfile::tempdir().unwrap();
-    fs::write(dir.path().join("file"), "x").unwrap();
-    let refused = |args: &[&str], words: &[&str]| {
-        host::refused(seekless().arg("record").args(args).current_dir(dir.path()), words);
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "{args:?} left something");
-    };
-    refused(&["missing", "-o", "t"], &["missing", "No such file", "lsblk"]);
-    refused(&["file", "-o", "t"], &["file: no block device", "findmnt"]);
-    refused(&[".", "-o", "t"], &["a folder"]);
-    refused(&["/dev/null", "-o", "t"], &["/dev/null", "no block device"]);
-    refused(&["file", "-o", "file"], &["exists", "--force"]);
-    refused(&["file", "-o", "-"], &["must be a file"]);
-    refused(&["file", "-o", "no/such/t"], &["no/such/t", "cannot be written"]);
-    refused(&["file", "-o", "t", "--buffer", "1"], &["4 KiB"]);
-    refused(&["file", "-o", "t", "--duration", "0s"], &["duration"]);
-    need!("record: without root", recording().or_else(|| programs(&["setpriv"])));
+fn who_may_not_trace_is_told() {
+    need!("record: without root", recording().or_else(|| lacks("setpriv")));
     let disk = disk(tempfile::tempdir().unwrap().path(), "disk.img", &[]);
     let open = tempfile::tempdir().unwrap();
     run(["chmod", "777", open.path().to_str().unwrap()]);

@@ -1,8 +1,8 @@
 //! `seekless release` that is repeated, after a power cut, a kill or an error has ended it early.
 
-use std::fs::{self, File};
+use std::fs;
 
-use crate::adopting::{MIB, System, missing, same};
+use crate::adopting::{MIB, System, missing, same, sparse};
 use crate::host;
 use crate::need;
 
@@ -13,7 +13,7 @@ fn a_repeated_release_leaves_an_area_of_others_at_its_path() {
     let before = system.all();
     // Of the same name and size.
     fs::create_dir(system.path("other")).unwrap();
-    File::create_new(system.path("other/disk.img")).unwrap().set_len(64 * MIB).unwrap();
+    sparse(system.path("other/disk.img"), 64);
     host::succeeds(&mut system.adopt(&["--area", "area"]));
     system.release_ends_early();
     let area = system.path("area");

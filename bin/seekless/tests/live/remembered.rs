@@ -14,9 +14,8 @@ use crate::host::{self, Numbers, Server, seekless};
 
 /// A server with a memory, started anew.
 fn start(dir: &Path) -> Server {
-    let args = ["--size=64MiB", "--nbd=unix:s", "--policy=borg", "--state=state"];
-    let args = [&args[..], &["--learn-every=1d", "--cache=0"]].concat();
-    Server::start(dir, &dir.join("disk.img"), None, &args)
+    let args = "--nbd=unix:s --policy=borg --state=state --learn-every=1d --cache=0 --size=64MiB";
+    Server::line(dir, &dir.join("disk.img"), None, args)
 }
 
 fn read_some(dir: &Path) {
@@ -88,8 +87,8 @@ fn a_damaged_memory_is_said_and_left_behind() {
     // Of another disk.
     fs::write(&state, &good).unwrap();
     fs::remove_file(dir.path().join("disk.img")).unwrap();
-    let args = ["--size=32MiB", "--nbd=unix:s", "--policy=borg", "--state=state"];
-    let server = Server::start(dir.path(), &dir.path().join("disk.img"), None, &args);
+    let args = "--size=32MiB --nbd=unix:s --policy=borg --state=state";
+    let server = Server::line(dir.path(), &dir.path().join("disk.img"), None, args);
     server.expect_error("another size");
     server.stop();
     // Not ours: it is not touched.

@@ -15,61 +15,56 @@ use seekless_nbd::CommandFlags;
 use seekless_serve::client::Client;
 use serde_json::Value;
 
-use crate::host::{self, Loop, Mount, Numbers, Server, run, seekless, status, with};
+use crate::host::{self, Loop, Mount, Numbers, Server, run, seekless, status, with, words};
 use crate::need;
 use crate::place::{BESIDE, Place, end_both, serve};
+use crate::tests;
 
-struct Kind {
-    name: &'static str,
-    size: u64,
-    make: &'static [&'static str],
-    check: &'static [&'static str],
-    check_file: &'static [&'static str],
+/// A file system whose layout depends only on the operations.
+struct Aged {
+    kind: host::Kind,
     mount: &'static str,
     /// Steps from one `fstrim` to the next; 0 if the mount option discards.
     trim_every: u64,
 }
 
-const EXT4: Kind = Kind {
-    name: "ext4",
-    // More than one region of the planner (128 MiB).
-    size: 192 << 20,
-    // Allocation depends only on the operations.
-    make: &[
-        "mkfs.ext4",
-        "-q",
-        "-m0",
-        "-U3fd15d9a-2c4b-4b0d-9e0b-0d1d4f3c2b1a",
-        "-Ehash_seed=3fd15d9a-2c4b-4b0d-9e0b-0d1d4f3c2b1a,lazy_itable_init=0,lazy_journal_init=0",
-    ],
-    check: &["e2fsck", "-fn"],
-    check_file: &["e2fsck", "-fn"],
+const EXT4: Aged = Aged {
+    kind: host::Kind {
+        // More than one region of the planner (128 MiB).
+        size: 192 << 20,
+        make: &[
+            "mkfs.ext4",
+            "-q",
+            "-m0",
+            "-U3fd15d9a-2c4b-4b0d-9e0b-0d1d4f3c2b1a",
+            "-Ehash_seed=3fd15d9a-2c4b-4b0d-9e0b-0d1d4f3c2b1a,lazy_itable_init=0,lazy_journal_init=0",
+        ],
+        ..host::EXT4
+    },
     // Not `discard`: ext4 keeps free extents to itself while it discards, so that the layout of the
     // bare twins would depend on the speed of that.
     mount: "noatime",
     trim_every: 16,
 };
-const XFS: Kind = Kind {
-    name: "xfs",
-    size: 320 << 20,
-    make: &["mkfs.xfs", "-q", "-f", "-muuid=3fd15d9a-2c4b-4b0d-9e0b-0d1d4f3c2b1a"],
-    check: &["xfs_repair", "-n"],
-    check_file: &["xfs_repair", "-n", "-f"],
+const XFS: Aged = Aged {
+    kind: host::Kind {
+        make: &["mkfs.xfs", "-q", "-f", "-muuid=3fd15d9a-2c4b-4b0d-9e0b-0d1d4f3c2b1a"],
+        ..host::XFS
+    },
     // The twins have the same name.
     mount: "noatime,discard,nouuid",
     trim_every: 0,
 };
 
-#[test]
-fn ext4_ages_as_on_a_bare_disk() {
-    need!("ext4", host::EXT4.missing(&["fstrim"]));
-    ages(&EXT4);
-}
-
-#[test]
-fn xfs_ages_as_on_a_bare_disk() {
-    need!("xfs", host::XFS.missing(&["fstrim"]));
-    ages(&XFS);
+tests! {
+    fn ext4_ages_as_on_a_bare_disk() {
+        need!("ext4", host::EXT4.missing(&["fstrim"]));
+        ages(&EXT4);
+    }
+    fn xfs_ages_as_on_a_bare_disk() {
+        need!("xfs", host::XFS.missing(&["fstrim"]));
+        ages(&XFS);
+    }
 }
 
 pub(crate) fn ours(args: &[&str]) -> String {
@@ -136,12 +131,13 @@ impl Twins {
         let most = most.min(Df::of(&self.roots[1]).available << 10);
         let (file, len) = (self.next, 1 + self.numbers.below(most.max(1)) as usize);
         let seed = self.numbers.next();
+        let bytes = Numbers::new(seed).bytes(len);
         self.next += 1;
         for root in &self.roots {
             let path = Self::path(root, file);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             let mut file = File::create(path).unwrap();
-            file.write_all(&Numbers::new(seed).bytes(len)).unwrap();
+            file.write_all(&bytes).unwrap();
             // Allocated now by this thread, not later by the kernel.
             file.sync_all().unwrap();
         }
@@ -192,10 +188,10 @@ impl Twins {
 
     /// All files have their bytes, and `df` says the same of all.
     fn check(&mut self, when: &str) {
-        for root in &self.roots {
-            for (&file, &(len, seed)) in &self.files {
-                let found = fs::read(Self::path(root, file)).unwrap();
-                let good = found == Numbers::new(seed).bytes(len);
+        for (&file, &(len, seed)) in &self.files {
+            let bytes = Numbers::new(seed).bytes(len);
+            for root in &self.roots {
+                let good = fs::read(Self::path(root, file)).unwrap() == bytes;
                 assert!(good, "{when}: file {file} of {} files is wrong", self.files.len());
             }
         }
@@ -281,8 +277,9 @@ impl Drop for OneProcessor {
     }
 }
 
-fn ages(kind: &Kind) {
-    let rounds = host::rounds("SEEKLESS_ROUNDS", 3, 12);
+fn ages(aged: &Aged) {
+    let kind = &aged.kind;
+    let rounds = host::rounds("SEEKLESS_ROUNDS", 2, 12);
     let seed = std::env::var("SEEKLESS_SEED").map_or(11, |n| n.parse().unwrap());
     eprintln!("SEEKLESS_SEED={seed}");
     // In memory if possible, because of a thousand commits to three disks.
@@ -294,13 +291,12 @@ fn ages(kind: &Kind) {
         File::create(path(name)).unwrap().set_len(kind.size).unwrap();
     }
     let beside = ["--area", area.to_str().unwrap()];
-    let at = ["--at", area.to_str().unwrap(), "--replicas", "25%"];
-    ours(&[&["volume", "format", image.to_str().unwrap()][..], &at].concat());
+    let at = format!("{} --at {} --replicas 25%", image.display(), area.display());
+    ours(&words(&format!("volume format {at}")));
     // The policy that spends most.
-    let rule = ["--policy", "fs2"];
-    let args = ["--learn-every", "200ms", "--background-rate", "60MiB/s", "--cache", "1MiB"];
-    let args = [&beside[..], &args, &rule].concat();
-    let start = || Server::start(dir.path(), &image, Some(&volume), &args);
+    let rule = "--policy fs2 --learn-every 200ms --background-rate 60MiB/s --cache 1MiB";
+    let args = format!("--area {} {rule}", area.display());
+    let start = || Server::line(dir.path(), &image, Some(&volume), &args);
     let mut server = start();
     let bare = ["bare.img", "other.img"].map(|name| attach(&path(name), &[]));
     let mut device = attach(&volume, &["--direct-io=on"]);
@@ -311,16 +307,17 @@ fn ages(kind: &Kind) {
     }
     let mount = |ours: &Loop| -> Vec<Mount> {
         let pairs = [ours, &bare[0], &bare[1]].into_iter().zip(&roots);
-        pairs.map(|(d, root)| Mount::new(d.device(), root, kind.mount)).collect()
+        pairs.map(|(d, root)| Mount::new(d.device(), root, aged.mount)).collect()
     };
     let numbers = Numbers::new(seed);
-    let scale = kind.size >> 26;
+    // In the short form, half as many files that are twice as large.
+    let scale = (kind.size >> 26) * if host::is_long() { 1 } else { 2 };
     let mut twins = Twins {
         roots: roots.clone(),
         files: BTreeMap::new(),
         next: 0,
         scale,
-        trim_every: kind.trim_every,
+        trim_every: aged.trim_every,
         numbers,
         looks: 0,
         bare_differed: 0,
@@ -442,9 +439,7 @@ fn replicate_files(image: &Path, twins: &Twins) {
     let (asked, most) = (said["asked_bytes"].as_u64().unwrap(), files.len() as u64 * (64 << 10));
     assert!(asked >= bytes && asked < bytes + most, "{bytes} B: {said:#}");
     args.extend(["--file", image]);
-    let refused = seekless().args(args).output().unwrap();
-    let words = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(!refused.status.success() && words.contains("not on this volume"), "{words}");
+    host::refused(seekless().args(args), &["not on this volume"]);
 }
 
 /// Waits until requested replicas are written.
@@ -455,24 +450,18 @@ fn settle(image: &Path) {
 /// A disk of 64 MiB with 8 MiB in use.
 fn place() -> Place {
     let place = Place::new();
-    let file = File::create(place.path("disk.img")).unwrap();
-    file.set_len(64 << 20).unwrap();
-    file.write_all_at(&Numbers::new(3).bytes(8 << 20), 0).unwrap();
+    let disk = File::options().write(true).open(place.disk(64, false)).unwrap();
+    disk.write_all_at(&Numbers::new(3).bytes(8 << 20), 0).unwrap();
     place
-}
-
-fn served(place: &Place, args: &[&str]) -> (Server, Client) {
-    place.serve(&[&BESIDE[..], args].concat())
 }
 
 /// Served without a learner: 40 MiB are discarded from 16 MiB on, and replicas of the first 8
 /// MiB are there.
 fn replicated(place: &Place) -> (Server, Client) {
     place.run("volume format disk.img --at disk.area --replicas 16MiB");
-    let (server, mut client) = served(place, &["--policy", "vanilla", "--cache", "0"]);
+    let (server, mut client) = place.vanilla(&["--cache", "0"]);
     client.trim(16 << 20, 40 << 20).unwrap();
-    let said = place.run("volume replicate disk.img --range 0+8MiB --near 32MiB --json");
-    let said: Value = serde_json::from_str(&said).unwrap();
+    let said = place.json("volume replicate disk.img --range 0+8MiB --near 32MiB --json");
     for count in ["asked_bytes", "placed_bytes", "standing_bytes"] {
         assert_eq!(said[count], 8 << 20, "{said:#}");
     }
@@ -482,10 +471,10 @@ fn replicated(place: &Place) -> (Server, Client) {
 #[test]
 fn a_range_is_replicated_where_it_was_asked_for_and_discarded_space_stays_zeroes() {
     let place = place();
-    let before = fs::read(place.path("disk.img")).unwrap();
+    let before = place.bytes("disk.img");
     let (server, mut client) = replicated(&place);
     // The replicas are there side by side, and no client sees them.
-    let home = fs::read(place.path("disk.img")).unwrap();
+    let home = place.bytes("disk.img");
     assert!(home[24 << 20..32 << 20] == before[..8 << 20], "it stands elsewhere");
     assert!(client.read(16 << 20, 16 << 20).unwrap().iter().all(|&b| b == 0));
     assert!(client.read(32 << 20, 16 << 20).unwrap().iter().all(|&b| b == 0));
@@ -511,8 +500,8 @@ fn a_range_is_replicated_where_it_was_asked_for_and_discarded_space_stays_zeroes
     let counts = server.stop();
     assert!(counts["copy_reads"].as_u64().unwrap() > 0, "{counts:#}");
     // The contents of discarded pages are not known before the detach.
-    place.run("volume detach disk.img --area disk.area");
-    let home = fs::read(place.path("disk.img")).unwrap();
+    place.volume("detach");
+    let home = place.bytes("disk.img");
     let mut expected = before;
     expected[2 << 20..][..4096].fill(9);
     expected[4 << 20..5 << 20].fill(0);
@@ -525,28 +514,24 @@ fn a_range_is_replicated_where_it_was_asked_for_and_discarded_space_stays_zeroes
 #[test]
 fn a_volume_with_replicas_is_looked_into_mended_drained_and_divided_anew() {
     let place = place();
-    let before = fs::read(place.path("disk.img")).unwrap();
+    let before = place.bytes("disk.img");
     let (mut server, client) = replicated(&place);
     for verb in ["check", "repair", "dump", "resize"] {
-        place.refused(
-            &format!("volume {verb} disk.img --area disk.area"),
-            &["a server serves this volume"],
-        );
+        place.volume_refuses(verb, &["a server serves this volume"]);
     }
     drop(client);
     server.kill();
     drop(server);
-    let held = || (fs::read(place.path("disk.img")).unwrap(), fs::read(place.path("disk.area")));
+    let held = || (place.bytes("disk.img"), fs::read(place.path("disk.area")));
     let was = held();
     assert!(was.0.starts_with(b"SEEKLESS"), "it is not guarded");
     let left = place.status(&BESIDE);
     assert_eq!(left["replicas"]["stained_bytes"], 8 << 20, "{left:#}");
     assert_eq!((&left["in_doubt_bytes"], &left["drained"]), (&(8 << 20).into(), &false.into()));
-    assert!(place.run("volume check disk.img --area disk.area --data").contains("sound"));
-    let dump: Value =
-        serde_json::from_str(&place.run("volume dump disk.img --area disk.area --json")).unwrap();
+    assert!(place.volume("check --data").contains("sound"));
+    let dump = place.json("volume dump --json disk.img --area disk.area");
     assert_eq!((&dump["free"], &dump["stained"]), (&(40 << 11).into(), &(8 << 11).into()));
-    place.refused("volume resize disk.img --area disk.area", &["not drained"]);
+    place.volume_refuses("resize", &["not drained"]);
     // Read as with its area; writes nothing.
     let (rescue, mut client) = place.rescue();
     for mib in 0..64 {
@@ -555,24 +540,24 @@ fn a_volume_with_replicas_is_looked_into_mended_drained_and_divided_anew() {
     }
     drop((client, rescue));
     assert!(held().0 == was.0 && held().1.unwrap() == was.1.unwrap(), "rescuing wrote something");
-    place.run("volume repair disk.img --area disk.area");
+    place.volume("repair");
 
     // Proven and used, drained, and in use again by a client.
-    let said = place.run("volume prove disk.img --area disk.area");
+    let said = place.volume("prove");
     assert!(said.starts_with("proven: 8 MiB of 8 MiB in") && said.contains("; 0 B were"), "{said}");
-    let (server, mut client) = served(&place, &["--policy", "vanilla", "--cache", "0"]);
+    let (server, mut client) = place.vanilla(&["--cache", "0"]);
     assert_eq!(place.status(&[])["in_doubt_bytes"], 0, "the server compares them once more");
     assert_eq!(place.status(&[])["copied_bytes"], 8 << 20);
     assert_eq!(place.run("volume prove disk.img").trim(), "no copy was in doubt");
     place.run("volume drain disk.img");
-    assert!(fs::read(place.path("disk.img")).unwrap() == before, "drained, home is another");
+    assert!(place.bytes("disk.img") == before, "drained, home is another");
     let now = place.status(&[]);
     assert_eq!((&now["drained"], &now["copied_bytes"]), (&true.into(), &0.into()), "{now:#}");
     let again = "volume replicate disk.img --range 0+1MiB --near 20MiB --json";
-    let said: Value = serde_json::from_str(&place.run(again)).unwrap();
+    let said = place.json(again);
     assert_eq!(said["placed_bytes"], 0, "nothing is replicated after a drain: {said:#}");
     place.run("volume mode writeback disk.img");
-    let said: Value = serde_json::from_str(&place.run(again)).unwrap();
+    let said = place.json(again);
     assert_eq!(said["standing_bytes"], 1 << 20, "{said:#}");
     client.write(10 << 20, &[4; 1 << 20]).unwrap();
     client.flush().unwrap();
@@ -581,24 +566,20 @@ fn a_volume_with_replicas_is_looked_into_mended_drained_and_divided_anew() {
     let now = place.status(&[]);
     assert_eq!((&now["guarded"], &now["dirty_bytes"]), (&true.into(), &0.into()), "{now:#}");
     end_both(server, client);
-    place.refused(
-        "volume resize disk.img --area disk.area",
-        &["seekless volume drain", "nothing was changed"],
-    );
-    place.run("volume detach disk.img --area disk.area");
+    place.volume_refuses("resize", &["seekless volume drain", "nothing was changed"]);
+    place.volume("detach");
     for size in ["20MiB", "40MiB"] {
-        place.run(&format!("volume resize disk.img --area disk.area --optimized {size}"));
+        place.volume(&format!("resize --optimized {size}"));
     }
     let left = place.status(&BESIDE);
     assert_eq!(left["area_bytes"], 40 << 20);
     assert_eq!(left["replicas"]["free_bytes"], 0);
 
     // A damaged free map is not replaced by a guess.
-    let (server, mut client) = served(&place, &["--policy", "vanilla"]);
+    let (server, mut client) = place.vanilla(&[]);
     client.trim(16 << 20, 1 << 20).unwrap();
     end_both(server, client);
-    let dump: Value =
-        serde_json::from_str(&place.run("volume dump disk.img --area disk.area --json")).unwrap();
+    let dump = place.json("volume dump --json disk.img --area disk.area");
     let s = |name: &str| dump["superblock"][name].as_u64().unwrap();
     let slots = (s("read_segments") + s("log_segments")) * s("segment_pages");
     let page = 2 + 2 * (1 + slots.div_ceil(337)) + s("checkpoint_slot") * s("free_map_pages");
@@ -607,19 +588,16 @@ fn a_volume_with_replicas_is_looked_into_mended_drained_and_divided_anew() {
     for verb in ["serve disk.img --nbd unix:x.sock", "volume check disk.img"] {
         place.refused(&format!("{verb} --area disk.area"), &["free map", "damaged"]);
     }
-    let before = fs::read(place.path("disk.area")).unwrap();
-    place.refused(
-        "volume repair disk.img --area disk.area",
-        &["nothing was written", "--lose-data"],
-    );
-    assert!(fs::read(place.path("disk.area")).unwrap() == before);
-    let said = place.run("volume repair disk.img --area disk.area --lose-data");
+    let before = place.bytes("disk.area");
+    place.volume_refuses("repair", &["nothing was written", "--lose-data"]);
+    assert!(place.bytes("disk.area") == before);
+    let said = place.volume("repair --lose-data");
     assert!(said.contains("no page counts as discarded any more"), "{said}");
-    let (server, client) = served(&place, &["--policy", "vanilla"]);
+    let (server, client) = place.vanilla(&[]);
     assert_eq!(place.status(&[])["replicas"]["free_bytes"], 0);
     end_both(server, client);
-    place.run("volume detach disk.img --area disk.area");
-    assert!(place.run("volume check disk.img --area disk.area --data").contains("sound"));
+    place.volume("detach");
+    assert!(place.volume("check --data").contains("sound"));
 }
 
 #[test]
@@ -633,15 +611,15 @@ fn a_repair_hides_nothing_that_another_program_wrote_over_a_guard_and_in_free_sp
     // As a repair of the file system would.
     disk.write_all_at(&[5; 512], 1024).unwrap();
     disk.write_all_at(&[6; 8192], 20 << 20).unwrap();
-    place.refused("volume repair disk.img --area disk.area", &["over the guard"]);
-    let said = place.run("volume repair disk.img --area disk.area --lose-data");
+    place.volume_refuses("repair", &["over the guard"]);
+    let said = place.volume("repair --lose-data");
     assert!(said.contains("another program") && said.contains("given up"), "{said}");
-    let (server, mut client) = served(&place, &["--policy", "vanilla"]);
+    let (server, mut client) = place.vanilla(&[]);
     assert!(client.read(20 << 20, 8192).unwrap() == [6; 8192]);
     assert_eq!(place.status(&[])["replicas"]["free_bytes"], 0);
     end_both(server, client);
-    place.run("volume detach disk.img --area disk.area");
-    assert!(fs::read(place.path("disk.img")).unwrap()[20 << 20..][..8192] == [6; 8192]);
+    place.volume("detach");
+    assert!(place.bytes("disk.img")[20 << 20..][..8192] == [6; 8192]);
 }
 
 #[test]
@@ -656,16 +634,16 @@ fn what_was_written_without_us_is_never_taken_for_free() {
     drop(server);
     let disk = File::options().read(true).write(true).open(place.path("disk.img")).unwrap();
     disk.write_all_at(&[6; 8192], 20 << 20).unwrap();
-    let (server, mut client) = served(&place, &["--policy", "vanilla"]);
+    let (server, mut client) = place.vanilla(&[]);
     assert!(client.read(20 << 20, 8192).unwrap() == [6; 8192]);
     assert_eq!(place.status(&[])["replicas"]["free_bytes"], 0);
     client.trim(40 << 20, 8 << 20).unwrap();
     end_both(server, client);
     // The same after an orderly end; a repair does not prove home.
-    place.run("volume detach disk.img --area disk.area");
+    place.volume("detach");
     disk.write_all_at(&[7; 8192], 41 << 20).unwrap();
-    place.run("volume repair disk.img --area disk.area");
-    let (server, mut client) = served(&place, &["--policy", "vanilla"]);
+    place.volume("repair");
+    let (server, mut client) = place.vanilla(&[]);
     assert!(client.read(41 << 20, 8192).unwrap() == [7; 8192]);
     assert_eq!(place.status(&[])["replicas"]["free_bytes"], 0);
     end_both(server, client);
@@ -694,8 +672,8 @@ fn replicas_stand_on_both_sides_of_an_area_on_the_same_disk() {
     client.trim(size / MIB * MIB - 60 * MIB, 60 << 20).unwrap();
     client.flush().unwrap();
     let near = first.to_string();
-    let said = ours(&["volume", "replicate", name, "--range", "0+8MiB", "--near", &near, "--json"]);
-    let said: Value = serde_json::from_str(&said).unwrap();
+    let line = format!("volume replicate {name} --range 0+8MiB --near {near} --json");
+    let said = host::json(seekless().args(words(&line)));
     assert_eq!(said["standing_bytes"], 8 * MIB, "{said:#}");
     // Side by side, except for the area between them.
     let raw = || fs::read(&image).unwrap();
@@ -748,7 +726,7 @@ fn a_large_disk_gets_replicas_and_loses_them_in_seconds() {
     file.set_len(4 << 40).unwrap();
     let begun = Instant::now();
     place.run("volume format disk.img --at disk.area --replicas 8GiB");
-    let (server, mut client) = served(&place, &["--policy", "vanilla"]);
+    let (server, mut client) = place.vanilla(&[]);
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     // As fstrim does, in the pieces of the kernel.
     for gib in 1..4096 {
@@ -757,6 +735,6 @@ fn a_large_disk_gets_replicas_and_loses_them_in_seconds() {
     place.run("volume replicate disk.img --range 0+8MiB --near 3000GiB");
     end_both(server, client);
     let begun = Instant::now();
-    place.run("volume detach disk.img --area disk.area");
+    place.volume("detach");
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
 }

@@ -4,24 +4,16 @@
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::host::{Numbers, seekless, status, succeeds};
+use crate::PROGRAM;
+use crate::host::{Numbers, json_that, run_line, seekless, status, words};
 use crate::place::{end_both, serve};
 
 /// Asks for the scrub's results until they fit.
 fn scrub_that(image: &Path, area: &str, fits: impl Fn(&Value) -> bool) -> Value {
-    let end = Instant::now() + Duration::from_secs(40);
-    loop {
-        let scrub = status(image, &["--area", area])["scrub"].clone();
-        if fits(&scrub) {
-            return scrub;
-        }
-        assert!(Instant::now() < end, "{scrub}");
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    json_that(40, || status(image, &["--area", area])["scrub"].clone(), fits)
 }
 
 #[test]
@@ -31,12 +23,11 @@ fn a_damaged_only_copy_is_found_by_itself_and_said() {
     let (image, area) = (path("disk.img"), path("disk.area"));
     File::create(&image).unwrap().set_len(32 << 20).unwrap();
     let area_name = area.to_str().unwrap();
-    let format = ["--optimized", "16MiB", "--mode", "writeback", "--at", area_name];
-    succeeds(seekless().args(["volume", "format"]).arg(&image).args(format));
+    let format = format!("{} --at {area_name} --mode writeback", image.display());
+    run_line(&format!("{PROGRAM} volume format {format} --optimized 16MiB"));
     // RAM would still answer.
-    let without = ["--policy", "vanilla", "--cache", "0"];
-    let args = [&["--area", area_name, "--scrub", "2s"][..], &without].concat();
-    let (server, mut client) = serve(dir.path(), &image, &args);
+    let args = format!("--area {area_name} --scrub 1s --policy vanilla --cache 0");
+    let (server, mut client) = serve(dir.path(), &image, &words(&args));
     let new = Numbers::new(4).bytes(64 << 10);
     client.write(1 << 20, &new).unwrap();
     client.flush().unwrap();
@@ -55,9 +46,9 @@ fn a_damaged_only_copy_is_found_by_itself_and_said() {
     let found = scrub_that(&image, area_name, |s| s["lost_pages"] == 1);
     assert_eq!(found["damaged_pages"], 1);
     server.expect_error("DATA LOST: 1 damaged pages");
-    let words = seekless().args(["volume", "status"]).arg(&image).output().unwrap();
-    let words = String::from_utf8(words.stdout).unwrap();
-    assert!(words.contains("LOST     1 damaged pages") && words.contains("stuck"), "{words}");
+    let output = seekless().args(["volume", "status"]).arg(&image).output().unwrap();
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert!(told.contains("LOST     1 damaged pages") && told.contains("stuck"), "{told}");
     // Nobody gets other bytes; all else is served; the page can be written again.
     assert!(client.read((1 << 20) + 8192, 4096).is_err());
     assert!(client.read(1 << 20, 8192).unwrap() == new[..8192]);

@@ -205,15 +205,14 @@ fn serve(dir: &Path, talkers: &mut [Talker], requests: u64) {
 
 #[test]
 fn a_server_that_is_used_for_long_keeps_every_byte_and_grows_no_more() {
-    need!("soak", host::long());
+    need!("soak", "long");
     // Memory takes a flush at once.
     let memory = Path::new("/dev/shm").is_dir().then_some("/dev/shm");
     let dir = tempfile::tempdir_in(memory.map_or_else(std::env::temp_dir, Into::into)).unwrap();
     let image = dir.path().join("disk.img");
     File::create(&image).unwrap().set_len(CLIENTS * RANGE * SECTOR as u64).unwrap();
-    let mut format = seekless();
-    format.args(["volume", "format", "disk.img", "--at", "disk.area", "--optimized", "64MiB"]);
-    assert!(format.current_dir(dir.path()).status().unwrap().success());
+    let format = host::words("volume format disk.img --at disk.area --optimized 64MiB");
+    host::succeeds(seekless().args(format).current_dir(dir.path()));
     let mut talkers: Vec<_> = (0..CLIENTS).map(Talker::new).collect();
     let mut left = host::rounds("SEEKLESS_REQUESTS", 0, 1_000_000);
     while left > 0 {

@@ -13,11 +13,9 @@ const STEPS: &str = "start limits verify zeroes ext4 xfs refuses_to_end ends \
     survives_kills write_back_gives_errors";
 
 fn missing() -> Option<String> {
-    let tools = ["qemu-system-x86_64", "busybox", "cpio", "fio", "mkfs.ext4", "mkfs.xfs", "ldd"];
     let kernel = std::env::var_os("SEEKLESS_GUEST_KERNEL");
     let kernel = kernel.is_none_or(|k| !Path::new(&k).join("boot").is_dir());
-    host::long()
-        .or_else(|| host::programs(&tools))
+    host::lacks("long qemu-system-x86_64 busybox cpio fio mkfs.ext4 mkfs.xfs ldd")
         .or_else(|| kernel.then(|| "no kernel in SEEKLESS_GUEST_KERNEL".to_owned()))
 }
 

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
-use crate::host::{attempt, programs};
+use crate::host::attempt;
 use crate::need;
 
 /// The script of the unit of a ublk device.
@@ -74,8 +74,8 @@ impl Ublk {
         script.status().unwrap()
     }
 
-    /// The calls with this first word, of a stop with this job, and of the next start.
-    fn calls(&self, job: &str, mounted: &str, word: &str) -> Vec<String> {
+    /// The calls of a stop with this job, and of the next start.
+    fn calls(&self, job: &str, mounted: &str) -> Vec<String> {
         let jobs = format!("{JOBS} 7 {UNIT} {job} running\n");
         for (name, text) in [("jobs", jobs.as_str()), ("mounted", mounted), ("called", "")] {
             fs::write(self.0.path().join(name), text).unwrap();
@@ -84,8 +84,13 @@ impl Ublk {
         self.run("ExecStartPost");
         let called = fs::read(self.0.path().join("called")).unwrap();
         let called = String::from_utf8_lossy(&called);
-        called.lines().filter(|l| l.starts_with(word)).map(ToOwned::to_owned).collect()
+        called.lines().map(ToOwned::to_owned).collect()
     }
+}
+
+/// The calls with these first words.
+fn of<'a>(calls: &'a [String], words: &str) -> Vec<&'a str> {
+    calls.iter().map(String::as_str).filter(|l| l.starts_with(words)).collect()
 }
 
 /// Programs would write to the empty directory below.
@@ -94,8 +99,9 @@ fn a_restart_of_a_ublk_unit_mounts_again_and_a_stop_does_not() {
     let ublk = Ublk::new();
     let mounted = "/srv/data\n/srv/more\n";
     let start = "start --no-block /srv/data /srv/more";
-    assert_eq!(ublk.calls("restart", mounted, "stop "), ["stop /srv/data /srv/more"]);
-    assert_eq!(ublk.calls("restart", mounted, "start "), [start]);
+    let called = ublk.calls("restart", mounted);
+    assert_eq!(of(&called, "stop "), ["stop /srv/data /srv/more"]);
+    assert_eq!(of(&called, "start "), [start]);
     // Units that need a mount stop with it.
     let above = "local-fs.target data.service\n\nstopped.service my\\x2djob.service\n\
         restarts.service queued.service ends.service begins.service\n";
@@ -103,18 +109,17 @@ fn a_restart_of_a_ublk_unit_mounts_again_and_a_stop_does_not() {
     // A restart of both at once: that of the unit above is cancelled when its mount stops.
     let going = "restarts.service queued.service begins.service";
     let more = format!("{start} data.service my\\x2djob.service {going}");
-    assert_eq!(ublk.calls("restart", mounted, "start "), [more.as_str()]);
-    assert_eq!(
-        ublk.calls("restart", mounted, "show -p RequiredBy"),
-        ["show -p RequiredBy --value /srv/data /srv/more"]
-    );
-    assert_eq!(ublk.calls("restart", "", "start "), [""; 0]);
-    assert_eq!(ublk.calls("stop", mounted, "start "), [""; 0]);
-    assert_eq!(ublk.calls("restart", mounted, "-nlo "), ["-nlo TARGET /dev/ublkb3"; 2]);
+    let called = ublk.calls("restart", mounted);
+    assert_eq!(of(&called, "start "), [more.as_str()]);
+    let required = "show -p RequiredBy --value /srv/data /srv/more";
+    assert_eq!(of(&called, "show -p RequiredBy"), [required]);
+    assert_eq!(of(&ublk.calls("restart", ""), "start "), [""; 0]);
+    assert_eq!(of(&ublk.calls("stop", mounted), "start "), [""; 0]);
+    assert_eq!(of(&ublk.calls("restart", mounted), "-nlo "), ["-nlo TARGET /dev/ublkb3"; 2]);
     // A restart that did not come to its start is forgotten by the next stop.
     ublk.run("ExecStop");
     assert!(ublk.0.path().join("mounts").exists());
-    assert_eq!(ublk.calls("stop", mounted, "start "), [""; 0]);
+    assert_eq!(of(&ublk.calls("stop", mounted), "start "), [""; 0]);
     assert!(!ublk.0.path().join("mounts").exists());
 }
 
@@ -143,7 +148,7 @@ fn a_ublk_unit_stops_and_starts_mounts_with_any_name() {
         written.push_str(&format!("/media/{as_written}\n"));
         mounted.extend([&b"/media/"[..], name, b"\n"].concat());
     }
-    ublk.calls("restart", &written, "");
+    ublk.calls("restart", &written);
     let words = fs::read(ublk.0.path().join("words")).unwrap();
     for call in ["stop\n", "RequiredBy\n--value\n", "start\n--no-block\n"] {
         let all = [call.as_bytes(), mounted.as_slice()].concat();
@@ -179,7 +184,7 @@ fn reads_ahead_do_not_come_before_the_reads_of_programs() {
 
 #[test]
 fn systemd_finds_no_fault_with_the_units() {
-    need!("systemd units", programs(&["systemd-analyze"]));
+    need!("systemd units", "systemd-analyze");
     let dir = tempfile::tempdir().unwrap();
     let mut units = Vec::new();
     for entry in fs::read_dir(packaging()).unwrap() {

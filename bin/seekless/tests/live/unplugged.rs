@@ -4,7 +4,7 @@
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::Signal;
 use seekless_serve::client::Client;
@@ -17,7 +17,7 @@ use crate::place::serve;
 const MIB: usize = 1 << 20;
 
 fn missing() -> Option<String> {
-    host::fuse().or_else(host::root).or_else(|| host::programs(&["losetup", "blockdev"]))
+    host::lacks("fuse root losetup blockdev")
 }
 
 /// A disk, and its area on a device that can be pulled out.
@@ -44,8 +44,9 @@ impl Unplugged {
         let device = Loop::attach(&file, &["--direct-io=on"]);
         let area = device.device();
         let image = path("disk.img");
-        let format = ["volume", "format", image.to_str().unwrap(), "--at", area, "--mode", mode];
-        run([&[crate::PROGRAM], &format[..]].concat());
+        let mut format = host::seekless();
+        format.args(["volume", "format"]).arg(image).args(["--at", area, "--mode", mode]);
+        host::succeeds(&mut format);
         Self { dir, stick: Some(server), device: Some(device), before }
     }
 
@@ -62,23 +63,14 @@ impl Unplugged {
 
     fn unplug(&mut self) {
         let mut stick = self.stick.take().unwrap();
-        stick.signal(Signal::KILL);
-        assert!(stick.wait(Duration::from_secs(20)).is_some(), "it was killed");
+        stick.kill();
         // What the host still has of it.
         run(["blockdev", "--flushbufs", self.device.as_ref().unwrap().device()]);
     }
 
     /// Its status, as soon as it says this.
     fn until(&self, what: impl Fn(&Value) -> bool) -> Value {
-        let start = Instant::now();
-        loop {
-            let state = status(&self.image(), &[]);
-            if what(&state) {
-                return state;
-            }
-            assert!(start.elapsed() < Duration::from_secs(30), "{state}");
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        host::json_that(30, || status(&self.image(), &[]), what)
     }
 }
 

@@ -4,12 +4,10 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
-
-use rustix::process::Signal;
 
 use crate::host::{self, Loop, attempt};
 use crate::need;
+use crate::tests;
 use crate::watched::{READ_ALL, Slow, cold, missing, shell};
 
 /// What must happen in time, also on a busy host.
@@ -28,7 +26,7 @@ fn opened(process: u32, paths: &[&Path]) -> Vec<String> {
 fn pulled_out(kind: &str) {
     let (mut slow, watch) = Slow::watched(kind, &[]);
     let (state, point) = (slow.dir().join("state"), slow.point());
-    cold(&slow, READ_ALL);
+    cold(&slow, &watch, READ_ALL);
     let mount = slow.mount();
     watch.remembered();
     let fetched = || watch.filesystem()["totals"]["fetched"].as_u64().unwrap_or_default();
@@ -36,8 +34,7 @@ fn pulled_out(kind: &str) {
     let job = shell(&point, READ_ALL);
     until("it reads ahead", || fetched() > before + 20);
     let mut server = slow.server.take().unwrap();
-    server.signal(Signal::KILL);
-    assert!(server.wait(Duration::from_secs(20)).is_some(), "the disk is gone");
+    server.kill();
     // The job ends with errors, or with what was in memory.
     let _ = job.wait_with_output().unwrap();
     let umount = ["umount".as_ref(), point.as_os_str()];
@@ -62,29 +59,26 @@ fn pulled_out(kind: &str) {
     assert!(jobs.into_iter().any(|f| f.path().extension().is_some_and(|e| e == "jobs")));
 }
 
-#[test]
-fn a_disk_of_ext4_that_is_pulled_out_is_let_go() {
-    need!("watch: ext4 pulled out", missing("ext4"));
-    pulled_out("ext4");
-}
-
-#[test]
-fn a_disk_of_xfs_that_is_pulled_out_is_let_go() {
-    need!("watch: xfs pulled out", host::long().or_else(|| missing("xfs")));
-    pulled_out("xfs");
-}
-
-#[test]
-fn a_disk_of_btrfs_that_is_pulled_out_is_let_go() {
-    need!("watch: btrfs pulled out", host::long().or_else(|| missing("btrfs")));
-    pulled_out("btrfs");
+tests! {
+    fn a_disk_of_ext4_that_is_pulled_out_is_let_go() {
+        need!("watch: ext4 pulled out", missing("ext4"));
+        pulled_out("ext4");
+    }
+    fn a_disk_of_xfs_that_is_pulled_out_is_let_go() {
+        need!("watch: xfs pulled out", host::long().or_else(|| missing("xfs")));
+        pulled_out("xfs");
+    }
+    fn a_disk_of_btrfs_that_is_pulled_out_is_let_go() {
+        need!("watch: btrfs pulled out", host::long().or_else(|| missing("btrfs")));
+        pulled_out("btrfs");
+    }
 }
 
 #[test]
 fn what_was_learned_of_an_xfs_is_known_when_its_device_has_another_number() {
     need!("watch: xfs on another device", missing("xfs"));
     let (mut slow, watch) = Slow::watched("xfs", &[]);
-    cold(&slow, "du -s .");
+    cold(&slow, &watch, "du -s .");
     // The old device keeps its number until the end.
     let before = slow.device.take().unwrap();
     let device = Loop::attach(&slow.dir().join("volume"), &["--direct-io=on"]);

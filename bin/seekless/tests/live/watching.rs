@@ -3,8 +3,7 @@
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
 
 use seekless_serve::Address;
 use seekless_serve::client::Client;
@@ -47,25 +46,16 @@ impl Watched {
         Self { server, client, page, url, _dir: dir }
     }
 
-    pub(crate) fn top(&self, args: &[&str]) -> Output {
+    fn top(&self, option: &str) -> Command {
         let address = format!("unix:{}", self.page.display());
         let mut command = host::seekless();
-        command.arg("top").arg(address).args(args).stdin(Stdio::null()).env("COLUMNS", "100");
-        command.output().unwrap()
+        command.args(["top", &address, option]).stdin(Stdio::null()).env("COLUMNS", "100");
+        command
     }
 
     /// The status once it fits.
-    pub(crate) fn status(&self, mut fits: impl FnMut(&Value) -> bool) -> Value {
-        let began = Instant::now();
-        loop {
-            let output = self.top(&["--json"]);
-            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-            let status: Value = serde_json::from_slice(&output.stdout).unwrap();
-            if fits(&status) {
-                return status;
-            }
-            assert!(began.elapsed() < Duration::from_secs(30), "{status:#}");
-        }
+    pub(crate) fn status(&self, fits: impl FnMut(&Value) -> bool) -> Value {
+        host::json_that(30, || host::json(&mut self.top("--json")), fits)
     }
 
     /// Groups of places far apart, each group read in the same order again and again.
@@ -144,8 +134,7 @@ fn what_was_learned_is_seen_to_pay_and_the_words_say_why() {
         gone("vanilla")
     );
     assert!(after["requests"]["copy_reads"].as_u64().unwrap() > 20, "{after:#}");
-    let shown = watched.top(&["--once"]);
-    let text = String::from_utf8(shown.stdout).unwrap();
+    let text = host::succeeds(&mut watched.top("--once"));
     for words in
         ["Made a plan from", "The move is over: copies of", "vanilla", "plan      number 1: "]
     {
@@ -195,7 +184,7 @@ sys.stdout.write(connection.getresponse().read().decode())
 
 #[test]
 fn promtool_finds_no_fault_with_the_metrics() {
-    need!("promtool", host::programs(&["promtool", "python3"]));
+    need!("promtool", "promtool python3");
     let mut watched = Watched::new(&DISK);
     let asked = watched.read_groups(9);
     watched.status(|s| s["requests"]["total"] == asked);

@@ -94,21 +94,14 @@ impl Workload for Files {
     }
 }
 
-/// A file of blocks that are overwritten in place, some of them made durable: each sector says
-/// which block, which writing and which sector it is, with bytes that follow from that.
-pub(crate) struct Blocks {
-    path: PathBuf,
-    disk: Disk,
-    numbers: Numbers,
-    /// Of each block: the writing that is durable, and the last that was begun.
-    blocks: Vec<(u64, u64)>,
-    durable: u64,
-}
+pub(crate) const BLOCK: usize = 4096;
 
-const BLOCK: usize = 4096;
-const BLOCKS: u64 = 512;
-
-fn block(number: u64, writing: u64) -> Vec<u8> {
+/// What block `number` holds after its writing `writing`: each sector says which block and which
+/// writing it is of, with bytes that follow from that. Never written, it has zeroes.
+pub(crate) fn block(number: u64, writing: u64) -> Vec<u8> {
+    if writing == 0 {
+        return vec![0; BLOCK];
+    }
     let mut bytes = Vec::with_capacity(BLOCK);
     for sector in 0..8 {
         bytes.extend_from_slice(&number.to_le_bytes());
@@ -118,49 +111,39 @@ fn block(number: u64, writing: u64) -> Vec<u8> {
     bytes
 }
 
-impl Blocks {
-    /// Writes all of them once.
-    pub(crate) fn new(root: &Path, disk: &Disk, seed: u64) -> Self {
-        let (path, disk) = (root.join("blocks"), disk.clone());
-        let file = File::create(&path).unwrap();
-        for number in 0..BLOCKS {
-            file.write_all_at(&block(number, 0), number * BLOCK as u64).unwrap();
-        }
-        file.sync_all().unwrap();
-        File::open(root).unwrap().sync_all().unwrap();
-        let blocks = vec![(0, 0); BLOCKS as usize];
-        Self { path, disk, numbers: Numbers::new(seed), blocks, durable: 0 }
-    }
-}
+/// Of each block, the writing that is durable, and the last that was begun.
+pub(crate) struct Writings(Vec<(u64, u64)>);
 
-impl Workload for Blocks {
-    fn step(&mut self) -> io::Result<()> {
-        let file = File::options().write(true).open(&self.path)?;
+impl Writings {
+    pub(crate) fn new(blocks: u64, first: u64) -> Self {
+        Self(vec![(first, first); blocks as usize])
+    }
+
+    pub(crate) fn last(&self, number: u64) -> u64 {
+        self.0[number as usize].1
+    }
+
+    /// Begins some writings, of some blocks far more often than of others: which of which.
+    pub(crate) fn begin(&mut self, numbers: &mut Numbers) -> Vec<(u64, u64)> {
         let mut written = Vec::new();
-        for _ in 0..1 + self.numbers.below(16) {
-            // Some far more often than others.
-            let most = if self.numbers.below(2) == 0 { 32 } else { BLOCKS };
-            let number = self.numbers.below(most);
-            let last = &mut self.blocks[number as usize].1;
-            *last += 1;
-            written.push((number, *last));
-            file.write_all_at(&block(number, *last), number * BLOCK as u64)?;
+        for _ in 0..1 + numbers.below(16) {
+            let most = if numbers.below(2) == 0 { 32 } else { self.0.len() as u64 };
+            let number = numbers.below(most);
+            self.0[number as usize].1 += 1;
+            written.push((number, self.last(number)));
         }
-        file.sync_data()?;
-        self.disk.answers()?;
-        for (number, writing) in written {
-            self.blocks[number as usize].0 = writing;
-            self.durable += 1;
-        }
-        Ok(())
+        written
     }
 
-    fn check(&mut self, after: &str) {
-        let bytes = fs::read(&self.path).unwrap_or_else(|e| panic!("{after}: the blocks: {e}"));
-        assert_eq!(bytes.len() as u64, BLOCKS * BLOCK as u64, "{after}");
-        for (number, (durable, last)) in (0..).zip(&mut self.blocks) {
-            let found = &bytes[number as usize * BLOCK..][..BLOCK];
-            let mut newest = 0;
+    pub(crate) fn are_durable(&mut self, written: &[(u64, u64)]) {
+        written.iter().for_each(|&(number, writing)| self.0[number as usize].0 = writing);
+    }
+
+    /// Holds all blocks against what was made durable. `whole`: each is of one writing, and what is
+    /// found counts from now on; else it may still be of a later one.
+    pub(crate) fn check(&mut self, after: &str, whole: bool, mut read: impl FnMut(u64) -> Vec<u8>) {
+        for (number, (durable, last)) in (0..).zip(&mut self.0) {
+            let (found, mut newest) = (read(number), 0);
             for (at, sector) in found.chunks(512).enumerate() {
                 let writing = u64::from_le_bytes(sector[8..16].try_into().unwrap());
                 assert!(
@@ -170,9 +153,58 @@ impl Workload for Blocks {
                 );
                 newest = newest.max(writing);
             }
-            // What was seen is not to be taken for durable; but no later writing has its number.
-            *last = newest.max(*last);
+            if whole {
+                assert!(found == block(number, newest), "{after}: block {number} is torn");
+                *last = newest;
+            }
         }
+    }
+}
+
+/// A file of blocks that are overwritten in place, some of them made durable.
+pub(crate) struct Blocks {
+    path: PathBuf,
+    disk: Disk,
+    numbers: Numbers,
+    writings: Writings,
+    durable: usize,
+}
+
+const BLOCKS: u64 = 512;
+
+impl Blocks {
+    /// Writes all of them once.
+    pub(crate) fn new(root: &Path, disk: &Disk, seed: u64) -> Self {
+        let (path, disk) = (root.join("blocks"), disk.clone());
+        let file = File::create(&path).unwrap();
+        for number in 0..BLOCKS {
+            file.write_all_at(&block(number, 1), number * BLOCK as u64).unwrap();
+        }
+        file.sync_all().unwrap();
+        File::open(root).unwrap().sync_all().unwrap();
+        let (numbers, writings) = (Numbers::new(seed), Writings::new(BLOCKS, 1));
+        Self { path, disk, numbers, writings, durable: 0 }
+    }
+}
+
+impl Workload for Blocks {
+    fn step(&mut self) -> io::Result<()> {
+        let file = File::options().write(true).open(&self.path)?;
+        let written = self.writings.begin(&mut self.numbers);
+        for &(number, writing) in &written {
+            file.write_all_at(&block(number, writing), number * BLOCK as u64)?;
+        }
+        file.sync_data()?;
+        self.disk.answers()?;
+        self.writings.are_durable(&written);
+        self.durable += written.len();
+        Ok(())
+    }
+
+    fn check(&mut self, after: &str) {
+        let bytes = fs::read(&self.path).unwrap_or_else(|e| panic!("{after}: the blocks: {e}"));
+        assert_eq!(bytes.len() as u64, BLOCKS * BLOCK as u64, "{after}");
+        self.writings.check(after, false, |n| bytes[n as usize * BLOCK..][..BLOCK].to_vec());
     }
 
     fn count(&self) -> String {

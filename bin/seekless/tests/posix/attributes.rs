@@ -11,9 +11,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::case::{
-    ALICE, BOB, BOB_IN_GROUP, Case, Check, Facts, User, chmod, chown, later, mode, open,
-};
+use crate::case::{ALICE, BOB, BOB_IN_GROUP, Case, Check, User, chmod, chown, later, mode, open};
 use crate::sys;
 
 pub(crate) const CHECKS: &[(&str, Check)] = &[
@@ -34,7 +32,7 @@ pub(crate) const CHECKS: &[(&str, Check)] = &[
 ];
 
 /// A log to which programs may only append. It is open to a reader, and to nobody else.
-fn append_only(c: &mut Case<'_>) {
+fn append_only(c: &Case<'_>) {
     use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
     let append = OFlags::WRONLY | OFlags::APPEND;
     for (name, read) in [("alone", false), ("read", true)] {
@@ -60,15 +58,14 @@ fn append_only(c: &mut Case<'_>) {
         if let Some(reader) = &reader {
             c.holds_bytes("by the reader", reader, all);
         }
-        let facts = c.stat(&log);
-        c.is("size", facts.size, all.len() as u64);
+        c.is("size", c.stat(&log).size, all.len() as u64);
         let Some(fd) = c.ok("open", open(&log, OFlags::RDONLY, 0)) else { return };
         c.ok("taking it away", ioctl_setflags(&fd, before));
         c.ok("opening again", open(&log, OFlags::WRONLY, 0));
     }
 }
 
-fn inode_flags(c: &mut Case<'_>) {
+fn inode_flags(c: &Case<'_>) {
     use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
     for path in [c.file("f", b"content"), c.dir("d")] {
         let Some(fd) = c.ok("open", open(&path, OFlags::RDONLY, 0)) else { return };
@@ -96,15 +93,13 @@ fn own(path: &Path, uid: Option<u32>, gid: Option<u32>, flags: AtFlags) -> Resul
     chownat(CWD, path, uid.map(Uid::from_raw), gid.map(Gid::from_raw), flags)
 }
 
-fn changing_modes(c: &mut Case<'_>) {
+fn changing_modes(c: &Case<'_>) {
     let (file, dir) = (c.file("f", b"x"), c.dir("d"));
     for bits in [0, 0o777, 0o4755, 0o2755, 0o1644, 0o7777, 0o600] {
         c.ok(&format!("chmod {bits:o}"), rustix::fs::chmod(&file, mode(bits)));
-        let facts = c.stat(&file);
-        c.is(&format!("mode {bits:o}"), facts.mode, 0o100_000 | bits);
+        c.is(&format!("mode {bits:o}"), c.stat(&file).mode, 0o100_000 | bits);
         c.ok(&format!("chmod {bits:o} of a directory"), rustix::fs::chmod(&dir, mode(bits)));
-        let facts = c.stat(&dir);
-        c.is(&format!("mode {bits:o} of a directory"), facts.mode, 0o40_000 | bits);
+        c.is(&format!("mode {bits:o} of a directory"), c.stat(&dir).mode, 0o40_000 | bits);
     }
     let before = c.stat(&file);
     later();
@@ -113,15 +108,13 @@ fn changing_modes(c: &mut Case<'_>) {
     c.holds("ctime alone moves", after.ctime > before.ctime && after.mtime == before.mtime);
     let _ = symlink("f", c.at("soft"));
     c.ok("chmod through a link", rustix::fs::chmod(c.at("soft"), mode(0o640)));
-    let facts = c.stat(&file);
-    c.is("reaches the file", facts.permissions(), 0o640);
+    c.is("reaches the file", c.stat(&file).permissions(), 0o640);
     c.err("chmod of nothing", rustix::fs::chmod(c.at("nothing"), mode(0)), &[Errno::NOENT]);
     c.err("chmod below a file", rustix::fs::chmod(file.join("x"), mode(0)), &[Errno::NOTDIR]);
     if let Some(open) = c.ok("open", open(&file, OFlags::RDONLY, 0)) {
         c.ok("unlink", fs::remove_file(&file));
         c.ok("fchmod of one without a name", rustix::fs::fchmod(&open, mode(0o444)));
-        let facts = c.ok("fstat", rustix::fs::fstat(&open)).map(Facts::of).unwrap_or_default();
-        c.is("its mode", facts.permissions(), 0o444);
+        c.is("its mode", c.fstat(&open).permissions(), 0o444);
     }
     let theirs = c.file("theirs", b"");
     c.ok("chown", chown(&theirs, ALICE));
@@ -131,33 +124,30 @@ fn changing_modes(c: &mut Case<'_>) {
     // Who is not in the file's group cannot set its set-group bit.
     c.ok("chown to another group", own(&theirs, None, Some(4_321), AtFlags::empty()));
     c.ok("chmod by the owner", ALICE.does(|| rustix::fs::chmod(&theirs, mode(0o2755))));
-    let facts = c.stat(&theirs);
-    c.is("without the bit", facts.permissions(), 0o755);
+    c.is("without the bit", c.stat(&theirs).permissions(), 0o755);
     let gone = chmodat(CWD, c.at("soft"), mode(0o600), AtFlags::SYMLINK_NOFOLLOW);
     c.holds("no mode of a link", gone.is_err());
 }
 
-fn changing_owners(c: &mut Case<'_>) {
+fn changing_owners(c: &Case<'_>) {
     let file = c.file("f", b"x");
     let none = AtFlags::empty();
     let before = c.stat(&file);
     later();
     c.ok("chown", own(&file, Some(65_533), Some(65_533), none));
     let facts = c.stat(&file);
-    c.is("owner and group", (facts.uid, facts.gid), (65_533, 65_533));
+    c.is("owner and group", facts.owner(), (65_533, 65_533));
     c.holds("ctime alone moves", facts.ctime > before.ctime && facts.mtime == before.mtime);
     c.ok("owner alone", own(&file, Some(1), None, none));
     c.ok("group alone", own(&file, None, Some(2), none));
-    let facts = c.stat(&file);
-    c.is("each by itself", (facts.uid, facts.gid), (1, 2));
+    c.is("each by itself", c.stat(&file).owner(), (1, 2));
     c.ok("neither", own(&file, None, None, none));
     c.ok("large numbers", own(&file, Some(4_000_000_000), Some(3_999_999_999), none));
-    let facts = c.stat(&file);
-    c.is("large numbers kept", (facts.uid, facts.gid), (4_000_000_000, 3_999_999_999));
+    c.is("large numbers kept", c.stat(&file).owner(), (4_000_000_000, 3_999_999_999));
     let _ = symlink("f", c.at("soft"));
     c.ok("lchown", own(&c.at("soft"), Some(7), Some(8), AtFlags::SYMLINK_NOFOLLOW));
     let (link, facts) = (c.stat(&c.at("soft")), c.stat(&file));
-    c.is("of the link", (link.uid, link.gid), (7, 8));
+    c.is("of the link", link.owner(), (7, 8));
     c.is("not of the file", facts.uid, 4_000_000_000);
     c.ok("chown", chown(&file, ALICE));
     let by = |user: User, uid, gid| user.does(|| own(&file, uid, gid, none));
@@ -167,18 +157,15 @@ fn changing_owners(c: &mut Case<'_>) {
     c.ok("a group one is in", by(ALICE, None, Some(65_533)));
     c.ok("chown", chown(&file, BOB_IN_GROUP));
     c.ok("a supplementary group", by(BOB_IN_GROUP, None, Some(65_533)));
-    let facts = c.stat(&file);
-    c.is("is the file's", (facts.uid, facts.gid), (65_532, 65_533));
+    c.is("is the file's", c.stat(&file).owner(), (65_532, 65_533));
 }
 
-fn bits_are_cleared(c: &mut Case<'_>) {
+fn bits_are_cleared(c: &Case<'_>) {
     let file = c.file("f", b"program");
-    let mut after = |what: &str, act: &dyn Fn(&Path) -> Result<(), Errno>, wanted: u32| {
-        c.ok("chown", chown(&file, ALICE));
-        c.ok("chmod", chmod(&file, 0o6777));
+    let after = |what: &str, act: &dyn Fn(&Path) -> Result<(), Errno>, wanted: u32| {
+        c.given(&file, ALICE, 0o6777);
         c.ok(what, act(&file));
-        let facts = c.stat(&file);
-        c.is(&format!("mode after {what}"), facts.permissions(), wanted);
+        c.is(&format!("mode after {what}"), c.stat(&file).permissions(), wanted);
     };
     let write = |p: &Path| {
         let file = open(p, OFlags::WRONLY, 0)?;
@@ -201,8 +188,7 @@ fn bits_are_cleared(c: &mut Case<'_>) {
     after("the owner's chmod", &|p| ALICE.does(|| rustix::fs::chmod(p, mode(0o6755))), 0o6755);
     c.ok("chmod", chmod(&file, 0o2644));
     c.ok("chown", own(&file, Some(1), Some(1), AtFlags::empty()));
-    let facts = c.stat(&file);
-    c.is("a set-group bit without execution stays", facts.permissions(), 0o2644);
+    c.is("a set-group bit without execution stays", c.stat(&file).permissions(), 0o2644);
 }
 
 fn stamp(s: i64, ns: i64) -> Timespec {
@@ -213,7 +199,7 @@ fn times(accessed: Timespec, modified: Timespec) -> Timestamps {
     Timestamps { last_access: accessed, last_modification: modified }
 }
 
-fn setting_times(c: &mut Case<'_>) {
+fn setting_times(c: &Case<'_>) {
     let (now, omit) = (stamp(0, UTIME_NOW), stamp(0, UTIME_OMIT));
     let none = AtFlags::empty();
     let (file, dir) = (c.file("f", b"x"), c.dir("d"));
@@ -225,12 +211,11 @@ fn setting_times(c: &mut Case<'_>) {
         c.ok("utimensat", utimensat(CWD, path, &both, none));
         let facts = c.stat(path);
         let wanted = (1_000_123_456_789, 2_000_987_654_321);
-        c.is("to the nanosecond", (facts.atime, facts.mtime), wanted);
+        c.is("to the nanosecond", facts.times(), wanted);
         c.holds("ctime moves", facts.ctime > before.ctime);
         c.ok("one omitted", utimensat(CWD, path, &times(omit, stamp(3_000, 5)), none));
         c.ok("the other omitted", utimensat(CWD, path, &times(stamp(4_000, 6), omit), none));
-        let facts = c.stat(path);
-        c.is("the other stays", (facts.atime, facts.mtime), (4_000_000_000_006, 3_000_000_000_005));
+        c.is("the other stays", c.stat(path).times(), (4_000_000_000_006, 3_000_000_000_005));
         c.ok("both omitted", utimensat(CWD, path, &times(omit, omit), none));
         c.ok("now", utimensat(CWD, path, &times(now, omit), none));
         let facts = c.stat(path);
@@ -240,12 +225,7 @@ fn setting_times(c: &mut Case<'_>) {
             "far times",
             utimensat(CWD, path, &times(stamp(-5, 7), stamp(5_000_000_000, 8)), none),
         );
-        let facts = c.stat(path);
-        c.is(
-            "far times kept",
-            (facts.atime, facts.mtime),
-            (-4_999_999_993, 5_000_000_000_000_000_008),
-        );
+        c.is("far times kept", c.stat(path).times(), (-4_999_999_993, 5_000_000_000_000_000_008));
     }
     let bad = times(stamp(0, 1_000_000_000), omit);
     c.err("a second of too many nanoseconds", utimensat(CWD, &file, &bad, none), &[Errno::INVAL]);
@@ -256,23 +236,20 @@ fn setting_times(c: &mut Case<'_>) {
     c.is("not the file's", facts.mtime, 5_000_000_000_000_000_008);
     if let Some(open) = c.ok("open", open(&file, OFlags::RDONLY, 0)) {
         c.ok("futimens", futimens(&open, &times(stamp(21, 0), stamp(22, 0))));
-        let facts = c.stat(&file);
-        c.is("through an open file", (facts.atime, facts.mtime), (21_000_000_000, 22_000_000_000));
+        c.is("through an open file", c.stat(&file).times(), (21_000_000_000, 22_000_000_000));
     }
     // Set times are not moved by what was written before.
     if let Some(open) = c.ok("open", open(&file, OFlags::WRONLY, 0)) {
         c.ok("write", rustix::io::pwrite(&open, b"abc", 0));
         c.ok("futimens after a write", futimens(&open, &times(stamp(31, 0), stamp(32, 0))));
         drop(open);
-        let facts = c.stat(&file);
-        c.is("stays as it was set", facts.mtime, 32_000_000_000);
+        c.is("stays as it was set", c.stat(&file).mtime, 32_000_000_000);
     }
 }
 
-fn who_sets_times(c: &mut Case<'_>) {
+fn who_sets_times(c: &Case<'_>) {
     let file = c.file("f", b"x");
-    c.ok("chown", chown(&file, ALICE));
-    c.ok("chmod", chmod(&file, 0o646));
+    c.given(&file, ALICE, 0o646);
     let (now, omit) = (stamp(0, UTIME_NOW), stamp(0, UTIME_OMIT));
     let by = |user: User, t: Timestamps| user.does(|| utimensat(CWD, &file, &t, AtFlags::empty()));
     c.ok("the owner", by(ALICE, times(stamp(1, 0), stamp(2, 0))));
@@ -284,9 +261,9 @@ fn who_sets_times(c: &mut Case<'_>) {
     c.ok("nothing at all", by(BOB, times(omit, omit)));
 }
 
-fn when_times_move(c: &mut Case<'_>) {
+fn when_times_move(c: &Case<'_>) {
     let file = c.file("f", b"some bytes");
-    let mut moves = |what: &str, act: &dyn Fn(&Path) -> Result<(), Errno>, wanted: (bool, bool)| {
+    let moves = |what: &str, act: &dyn Fn(&Path) -> Result<(), Errno>, wanted: (bool, bool)| {
         let before = c.stat(&file);
         later();
         c.ok(what, act(&file));
@@ -325,14 +302,12 @@ fn when_times_move(c: &mut Case<'_>) {
     let Some(held) = c.ok("open", open(&file, OFlags::RDWR | OFlags::APPEND, 0)) else { return };
     for i in 1..=3u64 {
         c.ok("append", rustix::io::write(&held, &[b'x'; 100]));
-        let facts = c.stat(&file);
-        c.is("size by name while it is open", facts.size, i * 100);
-        let facts = c.ok("fstat", rustix::fs::fstat(&held)).map(Facts::of).unwrap_or_default();
-        c.is("size by the open file", facts.size, i * 100);
+        c.is("size by name while it is open", c.stat(&file).size, i * 100);
+        c.is("size by the open file", c.fstat(&held).size, i * 100);
     }
 }
 
-fn reading_moves_atime(c: &mut Case<'_>) {
+fn reading_moves_atime(c: &Case<'_>) {
     // With relatime, the first read after a change moves the time of access.
     let file = c.file("f", &[7; 9_000]);
     later();
@@ -350,8 +325,7 @@ fn reading_moves_atime(c: &mut Case<'_>) {
         open(&file, OFlags::RDONLY | OFlags::NOATIME, 0)
             .map(|f| rustix::io::pread(f, &mut [0; 9], 0)),
     );
-    let facts = c.stat(&file);
-    c.is("O_NOATIME leaves it", facts.atime, 1_000_000_000_000);
+    c.is("O_NOATIME leaves it", c.stat(&file).atime, 1_000_000_000_000);
 }
 
 fn names_of(list: &[u8]) -> Vec<String> {
@@ -377,7 +351,7 @@ fn list(path: &Path) -> Result<Vec<String>, Errno> {
     Ok(names_of(&names[..len]))
 }
 
-fn extended_attributes(c: &mut Case<'_>) {
+fn extended_attributes(c: &Case<'_>) {
     let (file, dir) = (c.file("f", b"x"), c.dir("d"));
     let any = XattrFlags::empty();
     for path in [&file, &dir] {
@@ -423,7 +397,7 @@ fn extended_attributes(c: &mut Case<'_>) {
     c.err("and not through it", get(&c.at("soft"), "trusted.a"), &[Errno::NODATA]);
 }
 
-fn attribute_sizes(c: &mut Case<'_>) {
+fn attribute_sizes(c: &Case<'_>) {
     let file = c.file("f", b"x");
     let any = XattrFlags::empty();
     let longest = format!("user.{}", "n".repeat(250));
@@ -445,11 +419,10 @@ fn attribute_sizes(c: &mut Case<'_>) {
     c.is("and have their values", get(&file, "user.many13"), Ok(vec![13; 50]));
 }
 
-fn who_sets_attributes(c: &mut Case<'_>) {
+fn who_sets_attributes(c: &Case<'_>) {
     let file = c.file("f", b"x");
     let any = XattrFlags::empty();
-    c.ok("chown", chown(&file, ALICE));
-    c.ok("chmod", chmod(&file, 0o600));
+    c.given(&file, ALICE, 0o600);
     let set = |user: User, name: &'static str| user.does(|| setxattr(&file, name, b"v", any));
     c.ok("the owner", set(ALICE, "user.a"));
     c.err("another who may not write", set(BOB, "user.a"), &[Errno::ACCESS]);
@@ -471,7 +444,7 @@ fn who_sets_attributes(c: &mut Case<'_>) {
 }
 
 /// Who writes a file takes away what it may do as a program; who only moves it must not.
-fn capabilities(c: &mut Case<'_>) {
+fn capabilities(c: &Case<'_>) {
     const NAME: &str = "security.capability";
     let net_bind = [0x0200_0000, 1 << 10, 0, 0, 0].map(u32::to_le_bytes).concat();
     let file = c.file("f", b"program");
@@ -486,7 +459,7 @@ fn capabilities(c: &mut Case<'_>) {
     c.err("goes when it is written", get(&file, NAME), &[Errno::NODATA]);
 }
 
-fn the_file_system(c: &mut Case<'_>) {
+fn the_file_system(c: &Case<'_>) {
     let Some(told) = c.ok("statvfs", rustix::fs::statvfs(c.at(""))) else { return };
     c.is("longest name", told.f_namemax, 255);
     c.holds(

@@ -13,7 +13,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::case::{ALICE, Case, Check, Facts, chmod, chown, open};
+use crate::case::{ALICE, Case, Check, chmod, chown, open};
 use crate::sys::{self, Map};
 
 pub(crate) const CHECKS: &[(&str, Check)] = &[
@@ -42,7 +42,7 @@ pub(crate) const CHECKS: &[(&str, Check)] = &[
 
 const RW: OFlags = OFlags::RDWR;
 
-fn opening(c: &mut Case<'_>) {
+fn opening(c: &Case<'_>) {
     let (file, dir) = (c.file("f", b"bytes"), c.dir("d"));
     c.err("nothing", open(&c.at("nothing"), RW, 0), &[Errno::NOENT]);
     c.err("below a file", open(&file.join("x"), RW, 0), &[Errno::NOTDIR]);
@@ -79,7 +79,7 @@ fn opening(c: &mut Case<'_>) {
     }
 }
 
-fn open_flags(c: &mut Case<'_>) {
+fn open_flags(c: &Case<'_>) {
     let file = c.file("f", b"0123456789");
     if let Some(mut f) = c.ok("append", open(&file, RW | OFlags::APPEND, 0)) {
         c.ok("seek", f.seek(std::io::SeekFrom::Start(2)));
@@ -91,8 +91,7 @@ fn open_flags(c: &mut Case<'_>) {
     c.reads("appended", &file, b"0123456789abcZ");
     c.ok("create what is there", open(&file, RW | OFlags::CREATE, 0o600));
     c.reads("leaves it", &file, b"0123456789abcZ");
-    let facts = c.stat(&file);
-    c.is("and its mode", facts.permissions(), 0o644);
+    c.is("and its mode", c.stat(&file).permissions(), 0o644);
     c.ok("cut", open(&file, OFlags::WRONLY | OFlags::TRUNC, 0));
     c.reads("is empty", &file, b"");
     for (name, flag) in [("O_SYNC", OFlags::SYNC), ("O_DSYNC", OFlags::DSYNC)] {
@@ -103,8 +102,7 @@ fn open_flags(c: &mut Case<'_>) {
     c.reads("written in step", &file, b"O_DSYNC");
     if let Some(f) = c.ok("O_PATH", open(&file, OFlags::PATH, 0)) {
         c.err("has no bytes", rustix::io::read(&f, &mut [0; 9][..]), &[Errno::BADF]);
-        let facts = c.ok("but facts", rustix::fs::fstat(&f)).map(Facts::of).unwrap_or_default();
-        c.is("its size", facts.size, 7);
+        c.is("its size", c.fstat(&f).size, 7);
     }
     // Two openings have two offsets; two descriptors of one opening have one.
     let (Ok(mut a), Ok(mut b)) = (File::open(&file), File::open(&file)) else { return };
@@ -117,7 +115,7 @@ fn open_flags(c: &mut Case<'_>) {
     c.is("another offset", byte, *b"O");
 }
 
-fn access_modes(c: &mut Case<'_>) {
+fn access_modes(c: &Case<'_>) {
     let file = c.file("f", b"bytes");
     if let Some(f) = c.ok("for reading", open(&file, OFlags::RDONLY, 0)) {
         c.err("writing", rustix::io::pwrite(&f, b"x", 0), &[Errno::BADF]);
@@ -158,12 +156,11 @@ fn access_modes(c: &mut Case<'_>) {
     c.reads("is there", &kept, b"still");
 }
 
-fn files_without_names(c: &mut Case<'_>) {
+fn files_without_names(c: &Case<'_>) {
     let Some(f) = c.ok("O_TMPFILE", open(&c.at(""), RW | OFlags::TMPFILE, 0o640)) else { return };
     c.ok("write", f.write_all_at(b"nameless", 0));
     c.is("no name", fs::read_dir(c.at("")).map(Iterator::count).ok(), Some(0));
-    let facts = c.ok("fstat", rustix::fs::fstat(&f)).map(Facts::of).unwrap_or_default();
-    c.is("no link", facts.nlink, 0);
+    c.is("no link", c.fstat(&f).nlink, 0);
     c.ok("a name", linkat(f.as_fd(), "", CWD, c.at("named"), AtFlags::EMPTY_PATH));
     c.reads("is there", &c.at("named"), b"nameless");
 }
@@ -174,7 +171,7 @@ fn aligned(room: &mut [u8], len: usize) -> &mut [u8] {
     &mut room[skip..skip + len]
 }
 
-fn direct(c: &mut Case<'_>) {
+fn direct(c: &Case<'_>) {
     let path = c.at("f");
     let Some(f) = c.ok("open", open(&path, RW | OFlags::CREATE | OFlags::DIRECT, 0o644)) else {
         return;
@@ -199,7 +196,7 @@ fn direct(c: &mut Case<'_>) {
     c.is("read at the end", f.read_at(&mut block[..4_096], 65_536).ok(), Some(0));
 }
 
-fn text_busy(c: &mut Case<'_>) {
+fn text_busy(c: &Case<'_>) {
     let program = c.at("program");
     let sleep = ["/bin/sleep", "/usr/bin/sleep"].map(Path::new).into_iter().find(|p| p.exists());
     let Some(sleep) = sleep else { return };
@@ -230,7 +227,7 @@ fn text_busy(c: &mut Case<'_>) {
     c.ok("its end", child.wait());
 }
 
-fn cutting(c: &mut Case<'_>) {
+fn cutting(c: &Case<'_>) {
     let (file, dir) = (c.file("f", b"0123456789"), c.dir("d"));
     c.ok("shorter", sys::truncate(&file, 4));
     c.reads("shorter", &file, b"0123");
@@ -265,7 +262,7 @@ fn cutting(c: &mut Case<'_>) {
     }
 }
 
-fn beyond_the_end(c: &mut Case<'_>) {
+fn beyond_the_end(c: &Case<'_>) {
     let file = c.file("f", b"abc");
     let Some(f) = c.ok("open", open(&file, RW, 0)) else { return };
     c.is("reading at the end", f.read_at(&mut [0; 9], 3).ok(), Some(0));
@@ -280,13 +277,12 @@ fn beyond_the_end(c: &mut Case<'_>) {
     wanted[9_990..10_090].fill(9);
     c.reads("as written", &file, &wanted);
     c.ok("writing nothing beyond the end", f.write_at(b"", 99_999));
-    let facts = c.stat(&file);
-    c.is("changes no size", facts.size, 20_003);
+    c.is("changes no size", c.stat(&file).size, 20_003);
     c.err("seeking before the beginning", seek(&f, SeekFrom::End(-99_999)), &[Errno::INVAL]);
     c.is("seeking beyond the end", seek(&f, SeekFrom::End(5)).ok(), Some(20_008));
 }
 
-fn around_the_limit(c: &mut Case<'_>) {
+fn around_the_limit(c: &Case<'_>) {
     let path = c.at("f");
     let mut wanted = Vec::new();
     let Some(f) = c.ok("open", open(&path, RW | OFlags::CREATE, 0o644)) else { return };
@@ -305,13 +301,12 @@ fn around_the_limit(c: &mut Case<'_>) {
         wanted[size / 2] = 0x77;
         c.ok("writing in the middle", f.write_all_at(&[0x77], size as u64 / 2));
         c.holds_bytes(&format!("{size} bytes"), &f, &wanted);
-        let facts = c.stat(&path);
-        c.is("its size", facts.size, size as u64);
+        c.is("its size", c.stat(&path).size, size as u64);
     }
     c.reads("at the end", &path, &wanted);
 }
 
-fn allocating(c: &mut Case<'_>) {
+fn allocating(c: &Case<'_>) {
     let file = c.file("f", b"abc");
     let Some(f) = c.ok("open", open(&file, RW, 0)) else { return };
     c.ok("beyond the end", fallocate(&f, FallocateFlags::empty(), 0, 10_000));
@@ -321,8 +316,7 @@ fn allocating(c: &mut Case<'_>) {
     c.ok("within", fallocate(&f, FallocateFlags::empty(), 0, 100));
     c.reads("changes nothing", &file, &wanted);
     c.ok("keeping the size", fallocate(&f, FallocateFlags::KEEP_SIZE, 0, 1 << 20));
-    let facts = c.stat(&file);
-    c.is("the size is kept", facts.size, 10_000);
+    c.is("the size is kept", c.stat(&file).size, 10_000);
     c.err("of no bytes", fallocate(&f, FallocateFlags::empty(), 0, 0), &[Errno::INVAL]);
     c.err(
         "of too many",
@@ -331,7 +325,7 @@ fn allocating(c: &mut Case<'_>) {
     );
 }
 
-fn punching(c: &mut Case<'_>) {
+fn punching(c: &Case<'_>) {
     let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
     let cases: [(&str, FallocateFlags, u64, u64); 7] = [
         ("a hole", hole, 8_192, 8_192),
@@ -382,14 +376,13 @@ fn punching(c: &mut Case<'_>) {
     c.reads("is none", &file, &[1; 9_000]);
 }
 
-fn holes(c: &mut Case<'_>) {
+fn holes(c: &Case<'_>) {
     let path = c.at("f");
     let Some(f) = c.ok("open", open(&path, RW | OFlags::CREATE, 0o644)) else { return };
     c.ok("size", ftruncate(&f, 1 << 20));
     c.ok("data in the middle", f.write_all_at(&[1; 4_096], 512 << 10));
     c.ok("sync", f.sync_all());
-    let facts = c.stat(&path);
-    c.holds("a hole takes no room", facts.blocks <= 64);
+    c.holds("a hole takes no room", c.stat(&path).blocks <= 64);
     c.is("data", seek(&f, SeekFrom::Data(0)).ok(), Some(512 << 10));
     c.is("hole", seek(&f, SeekFrom::Hole(512 << 10)).ok(), Some((512 << 10) + 4_096));
     c.is("hole at once", seek(&f, SeekFrom::Hole(0)).ok(), Some(0));
@@ -402,7 +395,7 @@ fn holes(c: &mut Case<'_>) {
     c.is("a hole at the end", seek(&f, SeekFrom::Hole(0)).ok(), Some(10_000));
 }
 
-fn copying(c: &mut Case<'_>) {
+fn copying(c: &Case<'_>) {
     let bytes: Vec<u8> = (0..150_000u32).map(|i| (i % 251) as u8).collect();
     let (from, to) = (c.file("from", &bytes), c.file("to", &[0xCC; 10]));
     let (Ok(source), Ok(target)) =
@@ -429,7 +422,7 @@ fn copying(c: &mut Case<'_>) {
     c.err("onto itself", overlap, &[Errno::INVAL]);
 }
 
-fn mapping(c: &mut Case<'_>) {
+fn mapping(c: &Case<'_>) {
     let file = c.file("f", &[b'a'; 6_000]);
     let Some(f) = c.ok("open", open(&file, RW, 0)) else { return };
     let Some(map) = c.ok("mapping", Map::new(&f, 8_192, true, true)) else { return };
@@ -448,8 +441,7 @@ fn mapping(c: &mut Case<'_>) {
     map.write(7_000, b"beyond the end");
     c.ok("msync", map.sync());
     c.reads("beyond the end is nowhere", &file, &wanted);
-    let facts = c.stat(&file);
-    c.is("and changes no size", facts.size, 6_000);
+    c.is("and changes no size", c.stat(&file).size, 6_000);
     let Some(private) = c.ok("private mapping", Map::new(&f, 4_096, true, false)) else { return };
     private.write(0, b"mine alone");
     c.reads("stays private", &file, &wanted);
@@ -465,7 +457,7 @@ fn mapping(c: &mut Case<'_>) {
     }
 }
 
-fn mapping_and_others(c: &mut Case<'_>) {
+fn mapping_and_others(c: &Case<'_>) {
     let file = c.file("f", &[0; 40_960]);
     let Some(f) = c.ok("open", open(&file, RW, 0)) else { return };
     let Some(map) = c.ok("mapping", Map::new(&f, 40_960, true, true)) else { return };
@@ -504,7 +496,7 @@ fn mapping_and_others(c: &mut Case<'_>) {
     c.is("seen by another process", text.ok().as_deref(), Some("from"));
 }
 
-fn unlinked_and_open(c: &mut Case<'_>) {
+fn unlinked_and_open(c: &Case<'_>) {
     let file = c.file("f", b"bytes");
     let (Some(f), Some(reader)) =
         (c.ok("open", open(&file, RW, 0)), c.ok("open", open(&file, OFlags::RDONLY, 0)))
@@ -518,7 +510,7 @@ fn unlinked_and_open(c: &mut Case<'_>) {
     c.ok("cut", ftruncate(&f, 10));
     c.ok("fsync", f.sync_all());
     c.ok("fchmod", rustix::fs::fchmod(&f, Mode::from_raw_mode(0o600)));
-    let facts = c.ok("fstat", rustix::fs::fstat(&f)).map(Facts::of).unwrap_or_default();
+    let facts = c.fstat(&f);
     c.is("no link, ten bytes", (facts.nlink, facts.size), (0, 10));
     // A new file of the same name is another one.
     c.file("f", b"another");
@@ -528,7 +520,7 @@ fn unlinked_and_open(c: &mut Case<'_>) {
     c.reads("the new one stays", &file, b"another");
 }
 
-fn appending(c: &mut Case<'_>) {
+fn appending(c: &Case<'_>) {
     let path = c.file("log", b"");
     let wrote = std::thread::scope(|s| {
         let writers: Vec<_> = (0..4u8)
@@ -566,7 +558,7 @@ fn appending(c: &mut Case<'_>) {
     c.holds("each whole, once, and in its writer's order", whole && next == [250; 4]);
 }
 
-fn writing_together(c: &mut Case<'_>) {
+fn writing_together(c: &Case<'_>) {
     let path = c.file("shared", &[0; 64_000]);
     let wrote = std::thread::scope(|s| {
         let writers: Vec<_> = (0..4u64)
@@ -589,7 +581,7 @@ fn writing_together(c: &mut Case<'_>) {
     c.reads("nobody's bytes are lost", &path, &wanted);
 }
 
-fn locks(c: &mut Case<'_>) {
+fn locks(c: &Case<'_>) {
     let path = c.file("f", b"x");
     let (Ok(a), Ok(b)) = (File::open(&path), File::open(&path)) else {
         return c.holds("open", false);
@@ -623,7 +615,7 @@ fn locks(c: &mut Case<'_>) {
     c.is("another process, then", ask(), "got it".to_owned());
 }
 
-fn large_offsets(c: &mut Case<'_>) {
+fn large_offsets(c: &Case<'_>) {
     let path = c.at("f");
     let Some(f) = c.ok("open", open(&path, RW | OFlags::CREATE, 0o644)) else { return };
     for at in [(1u64 << 31) - 1, (1 << 32) - 3, 1 << 33, 1 << 40] {
@@ -631,15 +623,14 @@ fn large_offsets(c: &mut Case<'_>) {
         let mut got = [0; 7];
         c.ok("read", f.read_exact_at(&mut got, at));
         c.is("the same", &got, b"far out");
-        let facts = c.stat(&path);
-        c.is("its size", facts.size, at + 7);
+        c.is("its size", c.stat(&path).size, at + 7);
     }
     c.err("a size beyond all", ftruncate(&f, i64::MAX as u64), &[Errno::FBIG, Errno::INVAL]);
     c.ok("cut", ftruncate(&f, 3));
     c.holds_bytes("zeroes", &f, &[0; 3]);
 }
 
-fn syncing(c: &mut Case<'_>) {
+fn syncing(c: &Case<'_>) {
     let (path, dir) = (c.file("f", b""), c.at(""));
     let Some(f) = c.ok("open", open(&path, RW, 0)) else { return };
     for i in 0..20u8 {

@@ -5,6 +5,8 @@ use std::fmt::Debug;
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use crate::ground::shuffle;
 use rustix::fs::{Gid, Mode, OFlags, Stat, Uid};
@@ -12,7 +14,7 @@ use rustix::io::Errno;
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
 /// A check: what it asks of the file system under a directory of its own.
-pub(crate) type Check = fn(&mut Case<'_>);
+pub(crate) type Check = fn(&Case<'_>);
 
 /// A check at work.
 #[derive(Debug)]
@@ -21,9 +23,9 @@ pub(crate) struct Case<'a> {
     /// A mount of which every file goes to the group store as soon as it is made.
     restless: Option<&'a Path>,
     /// Things asked.
-    pub(crate) points: u32,
+    points: AtomicU32,
     /// Those that were answered otherwise than expected.
-    pub(crate) failed: Vec<String>,
+    failed: Mutex<Vec<String>>,
 }
 
 /// Somebody who is not root.
@@ -59,7 +61,20 @@ impl User {
 impl<'a> Case<'a> {
     /// In this directory, which is empty.
     pub(crate) const fn new(root: &'a Path, restless: Option<&'a Path>) -> Self {
-        Self { root, restless, points: 0, failed: Vec::new() }
+        Self { root, restless, points: AtomicU32::new(0), failed: Mutex::new(Vec::new()) }
+    }
+
+    /// Number of things asked, and those that were answered otherwise than expected.
+    pub(crate) fn end(self) -> (u32, Vec<String>) {
+        (self.points.into_inner(), self.failed.into_inner().unwrap())
+    }
+
+    fn asked(&self) {
+        self.points.fetch_add(1, Relaxed);
+    }
+
+    fn fails(&self, text: String) {
+        self.failed.lock().unwrap().push(text);
     }
 
     pub(crate) fn at(&self, name: &str) -> PathBuf {
@@ -67,35 +82,35 @@ impl<'a> Case<'a> {
     }
 
     /// This must be true.
-    pub(crate) fn is<T: PartialEq + Debug>(&mut self, what: &str, got: T, wanted: T) {
-        self.points += 1;
+    pub(crate) fn is<T: PartialEq + Debug>(&self, what: &str, got: T, wanted: T) {
+        self.asked();
         if got != wanted {
-            self.failed.push(format!("{what}: {got:?}, expected {wanted:?}"));
+            self.fails(format!("{what}: {got:?}, expected {wanted:?}"));
         }
     }
 
-    pub(crate) fn holds(&mut self, what: &str, got: bool) {
+    pub(crate) fn holds(&self, what: &str, got: bool) {
         self.is(what, got, true);
     }
 
     /// This must succeed.
-    pub(crate) fn ok<T, E: Debug>(&mut self, what: &str, result: Result<T, E>) -> Option<T> {
-        self.points += 1;
-        result.map_err(|e| self.failed.push(format!("{what}: {e:?}, expected success"))).ok()
+    pub(crate) fn ok<T, E: Debug>(&self, what: &str, result: Result<T, E>) -> Option<T> {
+        self.asked();
+        result.map_err(|e| self.fails(format!("{what}: {e:?}, expected success"))).ok()
     }
 
     /// This must be refused, in one of these ways.
-    pub(crate) fn err<T>(&mut self, what: &str, result: Result<T, Errno>, wanted: &[Errno]) {
-        self.points += 1;
+    pub(crate) fn err<T>(&self, what: &str, result: Result<T, Errno>, wanted: &[Errno]) {
+        self.asked();
         match result {
             Err(e) if wanted.contains(&e) => {}
-            Err(e) => self.failed.push(format!("{what}: {e:?}, expected {wanted:?}")),
-            Ok(_) => self.failed.push(format!("{what}: success, expected {wanted:?}")),
+            Err(e) => self.fails(format!("{what}: {e:?}, expected {wanted:?}")),
+            Ok(_) => self.fails(format!("{what}: success, expected {wanted:?}")),
         }
     }
 
     /// A new file with these bytes, for all to read.
-    pub(crate) fn file(&mut self, name: &str, bytes: &[u8]) -> PathBuf {
+    pub(crate) fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
         let path = self.at(name);
         let made = fs::write(&path, bytes).and_then(|()| chmod(&path, 0o644));
         self.ok(&format!("making {name}"), made);
@@ -107,37 +122,48 @@ impl<'a> Case<'a> {
     }
 
     /// A new directory that all may use.
-    pub(crate) fn dir(&mut self, name: &str) -> PathBuf {
+    pub(crate) fn dir(&self, name: &str) -> PathBuf {
         let path = self.at(name);
         let made = fs::create_dir(&path).and_then(|()| chmod(&path, 0o755));
         self.ok(&format!("making {name}"), made);
         path
     }
 
+    /// Gives a file to a user, with this mode.
+    pub(crate) fn given(&self, path: &Path, user: User, mode: u32) {
+        self.ok("chown", chown(path, user));
+        self.ok("chmod", chmod(path, mode));
+    }
+
     /// What lstat says, or nothing but zeroes where it fails, which is noted.
-    pub(crate) fn stat(&mut self, path: &Path) -> Facts {
+    pub(crate) fn stat(&self, path: &Path) -> Facts {
         let found = rustix::fs::lstat(path);
         self.ok(&format!("lstat {}", name_of(path)), found).map(Facts::of).unwrap_or_default()
     }
 
+    /// The same of an open file.
+    pub(crate) fn fstat(&self, file: &File) -> Facts {
+        self.ok("fstat", rustix::fs::fstat(file)).map(Facts::of).unwrap_or_default()
+    }
+
     /// A file's bytes, which must be these.
-    pub(crate) fn reads(&mut self, what: &str, path: &Path, wanted: &[u8]) {
-        self.points += 1;
+    pub(crate) fn reads(&self, what: &str, path: &Path, wanted: &[u8]) {
+        self.asked();
         match fs::read(path) {
             Ok(got) if got == wanted => {}
-            Ok(got) => self.failed.push(format!("{what}: {}", difference(&got, wanted))),
-            Err(e) => self.failed.push(format!("{what}: {e}")),
+            Ok(got) => self.fails(format!("{what}: {}", difference(&got, wanted))),
+            Err(e) => self.fails(format!("{what}: {e}")),
         }
     }
 
     /// The bytes an open file has, which must be these.
-    pub(crate) fn holds_bytes(&mut self, what: &str, file: &File, wanted: &[u8]) {
+    pub(crate) fn holds_bytes(&self, what: &str, file: &File, wanted: &[u8]) {
         let mut got = vec![0; wanted.len() + 1];
         let read = fill(file, &mut got);
         let Some(read) = self.ok(what, read) else { return };
         got.truncate(read);
         if got != wanted {
-            self.failed.push(format!("{what}: {}", difference(&got, wanted)));
+            self.fails(format!("{what}: {}", difference(&got, wanted)));
         }
     }
 }
@@ -206,6 +232,15 @@ impl Facts {
 
     pub(crate) const fn permissions(&self) -> u32 {
         self.mode & 0o7777
+    }
+
+    pub(crate) const fn owner(&self) -> (u32, u32) {
+        (self.uid, self.gid)
+    }
+
+    /// Of access and modification.
+    pub(crate) const fn times(&self) -> (i128, i128) {
+        (self.atime, self.mtime)
     }
 }
 

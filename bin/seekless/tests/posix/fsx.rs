@@ -248,7 +248,7 @@ fn random_work_on_a_plain_directory() {
 
 #[test]
 fn random_work_while_files_move() {
-    need!("fsx", Ground::missing().or_else(host::root));
+    need!("fsx", "root fuse");
     let ground = Ground::mounted(RESTLESS);
     all(&ground);
     let moved = ground.state();

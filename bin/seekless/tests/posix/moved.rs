@@ -8,7 +8,6 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::channel;
-use std::time::{Duration, Instant};
 
 use rustix::fs::{FallocateFlags, OFlags, XattrFlags, fallocate, ftruncate, link, setxattr};
 use rustix::io::Errno;
@@ -36,15 +35,16 @@ fn seen(path: &Path) -> (Facts, Vec<u8>) {
 /// Reads and shuffles until so many files are in groups: the kernel tells that a file was closed,
 /// or a program's end, a little after it was.
 fn until_grouped(ground: &Ground, read: Option<&Path>, enough: impl Fn(u64) -> bool) {
-    let begun = Instant::now();
-    while !enough(ground.state()["grouped_files"].as_u64().unwrap()) {
-        assert!(begun.elapsed() < Duration::from_secs(30), "it never moves: {}", ground.state());
-        if let Some(path) = read {
-            fs::read(path).unwrap();
+    host::until("files move", 30, || {
+        let is_enough = enough(ground.state()["grouped_files"].as_u64().unwrap());
+        if !is_enough {
+            if let Some(path) = read {
+                fs::read(path).unwrap();
+            }
+            assert!(shuffle(&ground.root()));
         }
-        assert!(shuffle(&ground.root()));
-        std::thread::sleep(Duration::from_millis(10));
-    }
+        is_enough
+    });
 }
 
 /// Each open by another client could make the kernel drop its cache, and a read could then bring back
@@ -336,7 +336,7 @@ fn readers_see_whole_files_while_these_move() {
 
 #[test]
 fn git_and_tar_find_what_they_left() {
-    need!("git", host::programs(&["git", "tar", "timeout"]).or_else(Ground::missing));
+    need!("git", "git tar timeout root fuse");
     let ground = Ground::mounted(RESTLESS);
     let (root, out) = (ground.root(), ground.path("out"));
     let tree = root.join("tree");

@@ -65,7 +65,7 @@ fn failures(python: &str, module: &str, dir: &Path, out: &Path) -> (usize, BTree
 
 #[test]
 fn cpython_finds_nothing_that_a_plain_directory_does_not_show() {
-    need!("cpython", Ground::missing().or_else(|| host::programs(&["timeout"])));
+    need!("cpython", "root fuse timeout");
     let Some(python) = python() else {
         eprintln!("SKIPPED cpython: no python3 with the package `test`");
         return;
@@ -150,7 +150,7 @@ fn databases(ground: &Ground) {
 
 #[test]
 fn sqlite_keeps_its_databases() {
-    need!("sqlite", host::programs(&["sqlite3", "timeout"]));
+    need!("sqlite", "sqlite3 timeout");
     databases(&Ground::plain());
     need!("sqlite on the mount", Ground::missing());
     let ground = Ground::mounted(RESTLESS);
@@ -188,10 +188,7 @@ fn pjdfstest_finds_nothing_that_a_plain_directory_does_not_show() {
     let program = host::program("pjdfstest");
     let missing =
         program.is_none().then(|| "no program pjdfstest (cargo install pjdfstest)".to_owned());
-    need!(
-        "pjdfstest",
-        host::long().or(missing).or_else(|| host::programs(&["timeout"])).or_else(Ground::missing)
-    );
+    need!("pjdfstest", host::lacks("long timeout").or(missing).or_else(Ground::missing));
     let program = program.unwrap();
     let (plain, ground) = (Ground::plain(), Ground::mounted(RESTLESS));
     let other = tempfile::tempdir_in("/dev/shm").unwrap();
@@ -236,10 +233,7 @@ copy_file_range = 3
 fn fsx_reads_what_it_wrote() {
     let program = host::program("fsx");
     let missing = program.is_none().then(|| "no program fsx (cargo install fsx)".to_owned());
-    need!(
-        "fsx",
-        host::long().or(missing).or_else(|| host::programs(&["timeout"])).or_else(Ground::missing)
-    );
+    need!("fsx", host::lacks("long timeout").or(missing).or_else(Ground::missing));
     let program = program.unwrap();
     let count = host::rounds("SEEKLESS_FSX", 2_000, 30_000).to_string();
     let seed = host::seed();
@@ -299,7 +293,7 @@ fn stress(root: &Path, stressor: Option<&str>, seconds: &str) -> Result<(), Stri
 /// SEEKLESS_STRESS=SECONDS: the whole class, each so long, also beneath.
 #[test]
 fn stress_ng_verifies() {
-    need!("stress-ng", host::programs(&["stress-ng", "timeout"]).or_else(Ground::missing));
+    need!("stress-ng", "stress-ng timeout root fuse");
     let seconds = std::env::var("SEEKLESS_STRESS").ok();
     let most = if host::is_long() { usize::MAX } else { STRESSORS_SHORT };
     let ground = Ground::mounted(RESTLESS);

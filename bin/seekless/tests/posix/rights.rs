@@ -22,7 +22,7 @@ pub(crate) const CHECKS: &[(&str, Check)] = &[
     ("special flags", flags_of_the_owner),
 ];
 
-fn classes(c: &mut Case<'_>) {
+fn classes(c: &Case<'_>) {
     let file = c.file("f", b"secret");
     c.ok("chown", chown(&file, ALICE));
     let stranger = User { uid: 65_531, gid: 65_531, groups: &[] };
@@ -69,7 +69,7 @@ fn classes(c: &mut Case<'_>) {
     c.ok("others may run", exec);
 }
 
-fn unwritable_directories(c: &mut Case<'_>) {
+fn unwritable_directories(c: &Case<'_>) {
     let (dir, file, sub) = (c.dir("d"), c.file("d/f", b"x"), c.dir("d/s"));
     c.ok("chown", chown(&dir, ALICE));
     let theirs = c.dir("bobs");
@@ -109,7 +109,7 @@ fn unwritable_directories(c: &mut Case<'_>) {
     c.ok("moving it", by(&|| rename(&moved, other.join("m"))));
 }
 
-fn closed_directories(c: &mut Case<'_>) {
+fn closed_directories(c: &Case<'_>) {
     let (dir, file) = (c.dir("d"), c.file("d/f", b"x"));
     c.ok("chown", chown(&dir, ALICE));
     let list = || {
@@ -138,7 +138,7 @@ fn closed_directories(c: &mut Case<'_>) {
     c.is("reading what was opened before", read.ok(), Some(Ok(1)));
 }
 
-fn sticky_directories(c: &mut Case<'_>) {
+fn sticky_directories(c: &Case<'_>) {
     let dir = c.dir("sticky");
     c.ok("chmod", chmod(&dir, 0o1777));
     let make = |user: User, name: &str| user.does(|| fs::write(dir.join(name), b"x"));
@@ -161,10 +161,9 @@ fn sticky_directories(c: &mut Case<'_>) {
     c.ok("unlink by root", unlink(at("b2")));
 }
 
-fn asking_first(c: &mut Case<'_>) {
+fn asking_first(c: &Case<'_>) {
     let file = c.file("f", b"x");
-    c.ok("chown", chown(&file, ALICE));
-    c.ok("chmod", chmod(&file, 0o640));
+    c.given(&file, ALICE, 0o640);
     let ask = |user: User, access| user.does(|| accessat(CWD, &file, access, AtFlags::EACCESS));
     c.is("the owner reads", ask(ALICE, Access::READ_OK | Access::WRITE_OK), Ok(()));
     c.is("the owner runs", ask(ALICE, Access::EXEC_OK), Err(Errno::ACCESS));
@@ -177,7 +176,7 @@ fn asking_first(c: &mut Case<'_>) {
     c.is("nothing", rustix::fs::access(c.at("none"), Access::EXISTS), Err(Errno::NOENT));
 }
 
-fn ownership(c: &mut Case<'_>) {
+fn ownership(c: &Case<'_>) {
     let dir = c.dir("open");
     c.ok("chmod", chmod(&dir, 0o777));
     let make = ALICE.does(|| -> Result<(), Errno> {
@@ -188,8 +187,11 @@ fn ownership(c: &mut Case<'_>) {
     });
     c.ok("making things", make);
     for name in ["f", "d", "l", "p"] {
-        let facts = c.stat(&dir.join(name));
-        c.is(&format!("owner and group of {name}"), (facts.uid, facts.gid), (ALICE.uid, ALICE.gid));
+        c.is(
+            &format!("owner and group of {name}"),
+            c.stat(&dir.join(name)).owner(),
+            (ALICE.uid, ALICE.gid),
+        );
     }
     // With the set-group bit, a file that is made by who is not of the group does not keep that
     // bit.
@@ -206,10 +208,9 @@ fn ownership(c: &mut Case<'_>) {
     );
 }
 
-fn flags_of_the_owner(c: &mut Case<'_>) {
+fn flags_of_the_owner(c: &Case<'_>) {
     let file = c.file("f", b"x");
-    c.ok("chown", chown(&file, ALICE));
-    c.ok("chmod", chmod(&file, 0o666));
+    c.given(&file, ALICE, 0o666);
     let quiet = OFlags::RDONLY | OFlags::NOATIME;
     c.ok("O_NOATIME by the owner", ALICE.does(|| open(&file, quiet, 0).map(|_| ())));
     c.err("O_NOATIME by another", BOB.does(|| open(&file, quiet, 0).map(|_| ())), &[Errno::PERM]);

@@ -658,7 +658,7 @@ fn strict(ground: &Ground, operations: u64, seed: u64) {
 
 #[test]
 fn two_plain_directories_answer_whatever_is_asked_alike() {
-    need!("strict", host::root());
+    need!("strict", "root");
     strict(&Ground::plain(), operations(), host::seed());
 }
 

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use crate::case::{Case, Check, chmod};
 use crate::ground::{Ground, RESTLESS};
-use crate::{attributes, bytes, host, names, need, rights};
+use crate::{attributes, bytes, names, need, rights, tests};
 
 /// What the mount may fail where a plain directory does not, each with the reason.
 const EXCLUSIONS: &[(&str, &str, &str)] = &[
@@ -32,6 +33,9 @@ struct Run {
     failed: Vec<(&'static str, String)>,
 }
 
+/// What the checks find in a plain directory: once for all mounts.
+static BENEATH: OnceLock<Run> = OnceLock::new();
+
 fn run(root: &Path, restless: bool) -> Run {
     let only = std::env::var("SEEKLESS_CHECK").unwrap_or_default();
     let mut run = Run { points: 0, failed: Vec::new() };
@@ -39,10 +43,11 @@ fn run(root: &Path, restless: bool) -> Run {
         let place = root.join(format!("check{i}"));
         std::fs::create_dir(&place).unwrap();
         chmod(&place, 0o755).unwrap();
-        let mut case = Case::new(&place, restless.then_some(root));
-        check(&mut case);
-        run.points += case.points;
-        run.failed.extend(case.failed.into_iter().map(|f| (*name, f)));
+        let case = Case::new(&place, restless.then_some(root));
+        check(&case);
+        let (points, failed) = case.end();
+        run.points += points;
+        run.failed.extend(failed.into_iter().map(|f| (*name, f)));
         if let Err(error) = std::fs::remove_dir_all(&place) {
             run.failed.push((name, format!("removing what it made: {error}")));
         }
@@ -57,8 +62,8 @@ fn kind(failure: &(&'static str, String)) -> (&'static str, String) {
 }
 
 fn compare(mount: impl FnOnce() -> Ground, restless: bool) {
-    need!("posix", host::root().or_else(|| host::programs(&["sh", "od", "timeout"])));
-    let beneath = run(&Ground::plain().root(), false);
+    need!("posix", "root sh od timeout");
+    let beneath = BENEATH.get_or_init(|| run(&Ground::plain().root(), false));
     eprintln!("beneath: {} points, {} failed", beneath.points, beneath.failed.len());
     for (check, said) in &beneath.failed {
         eprintln!("  beneath: {check}: {said}");
@@ -92,17 +97,14 @@ fn compare(mount: impl FnOnce() -> Ground, restless: bool) {
     assert!(wrong.is_empty(), "the mount alone fails {}:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-#[test]
-fn the_mount_fails_nothing_that_the_directory_beneath_does_not() {
-    compare(|| Ground::mounted(&[]), false);
-}
-
-#[test]
-fn nor_does_it_where_every_file_is_moved_as_soon_as_it_is_made() {
-    compare(|| Ground::mounted(RESTLESS), true);
-}
-
-#[test]
-fn nor_does_it_over_the_directory_itself() {
-    compare(|| Ground::over_itself(RESTLESS), true);
+tests! {
+    fn the_mount_fails_nothing_that_the_directory_beneath_does_not() {
+        compare(|| Ground::mounted(&[]), false);
+    }
+    fn nor_does_it_where_every_file_is_moved_as_soon_as_it_is_made() {
+        compare(|| Ground::mounted(RESTLESS), true);
+    }
+    fn nor_does_it_over_the_directory_itself() {
+        compare(|| Ground::over_itself(RESTLESS), true);
+    }
 }

@@ -87,26 +87,17 @@ impl Emulated {
         let target = match &self.device {
             None => {
                 let socket = self.dir.path().join("s");
-                let uri = format!("--uri=nbd+unix:///?socket={}", socket.display());
-                vec!["--ioengine=nbd".to_owned(), uri]
+                format!("--ioengine=nbd --uri=nbd+unix:///?socket={}", socket.display())
             }
-            Some(device) => vec![
-                "--ioengine=libaio".to_owned(),
-                "--direct=1".to_owned(),
-                format!("--filename={}", device.device()),
-            ],
+            Some(device) => {
+                format!("--ioengine=libaio --direct=1 --filename={}", device.device())
+            }
         };
-        let mut words: Vec<String> = quiet::ahead().iter().map(|&w| w.to_owned()).collect();
-        words.extend(
-            ["fio", "--name=a", "--size=16g", "--randseed=7", "--log_offset=1"].map(Into::into),
-        );
-        words.extend(target);
-        words.push(format!("--write_lat_log={}", log.display()));
-        words.push(format!("--rw={rw}"));
-        words.push(format!("--bs={bytes}"));
-        words.push(format!("--iodepth={depth}"));
-        words.push(format!("--number_ios={count}"));
-        host::run(words);
+        let always = "fio --name=a --size=16g --randseed=7 --log_offset=1";
+        let what = format!("--rw={rw} --bs={bytes} --iodepth={depth} --number_ios={count}");
+        let log_to = format!("--write_lat_log={}", log.display());
+        let ahead = quiet::ahead().join(" ");
+        host::run_line(&format!("{ahead} {always} {target} {log_to} {what}"));
         Run::read(&log.with_extension("1.log").with_file_name("log_lat.1.log"), count)
     }
 
@@ -201,21 +192,15 @@ fn both(front: Front) {
 
 #[test]
 fn fio_through_nbd_meets_the_model() {
-    need!("fio through NBD", host::long());
-    need!("fio through NBD", host::programs(&["fio", "timeout"]));
+    need!("fio through NBD", "long fio timeout");
     let engines = host::run(["fio", "--enghelp"]);
-    need!(
-        "fio through NBD",
-        (!engines.contains("nbd")).then(|| "fio has no nbd engine".to_owned())
-    );
+    let absent = (!engines.contains("nbd")).then(|| "fio has no nbd engine".to_owned());
+    need!("fio through NBD", absent);
     both(Front::Nbd);
 }
 
 #[test]
 fn fio_through_fuse_and_a_loop_device_meets_the_model() {
-    let missing = host::root().or_else(host::fuse).or_else(|| host::loop_mounts("ext4"));
-    let missing = missing.or_else(|| host::programs(&["fio", "losetup", "timeout"]));
-    let missing = missing.or_else(host::long);
-    need!("fio through a loop device", missing);
+    need!("fio through a loop device", "root fuse ext4 fio losetup timeout long");
     both(Front::Loop);
 }

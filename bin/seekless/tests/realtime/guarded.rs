@@ -19,8 +19,7 @@ const BOUND: f64 = 0.15;
 
 #[test]
 fn a_disk_that_nobody_has_named_is_guarded_by_its_measured_times() {
-    need!("the guard of an unnamed disk", host::long());
-    need!("the guard of an unnamed disk", host::fuse());
+    need!("the guard of an unnamed disk", "long fuse");
     let _turn = quiet::turn();
     let mut tries = Tries::new(2, 3);
     while tries.more("the guard of an unnamed disk") {

@@ -14,8 +14,7 @@ const BOUND: f64 = 0.1;
 
 #[test]
 fn probing_gives_back_the_disk_that_is_emulated() {
-    need!("probing", host::long());
-    need!("probing", host::fuse().or_else(|| host::programs(&["timeout"])));
+    need!("probing", "long fuse timeout");
     let _turn = quiet::turn();
     let spec = catalogue::get(DISK).unwrap();
     let dir = quiet::in_memory();

@@ -1,7 +1,5 @@
 //! What is refused, and in which words: file, line, field, and what is allowed.
 
-use std::fs;
-
 use crate::support::Place;
 
 /// A small drive of our own in DiskSim's words.
@@ -104,7 +102,7 @@ fn faulty_descriptions_name_file_line_and_field() {
         ("small.diskspecs", "disksim_disk", "disksim_bus", "no 'disksim_disk'"),
         ("small.seek", "99, 9.0", "99, nine", "eek:3"),
     ] {
-        let text = fs::read_to_string(place.path(file)).unwrap();
+        let text = place.text_of(file);
         assert!(text.contains(good), "{good}");
         place.file(file, text.replace(good, bad));
         let error = import_fails(&place);

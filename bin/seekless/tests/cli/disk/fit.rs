@@ -43,7 +43,7 @@ fn measured_requests_are_fitted_as_any_trace() {
     }
     let place = Place::with("t.trace", text);
     place.ok(&["disk", "fit", "measured:t.trace", "-o", "m.toml"]);
-    let fitted = DiskSpec::parse("m", &fs::read_to_string(place.path("m.toml")).unwrap()).unwrap();
+    let fitted = DiskSpec::parse("m", &place.text_of("m.toml")).unwrap();
     assert!((fitted.mechanics.rpm - 7200.0).abs() < 1.0, "{}", fitted.mechanics.rpm);
     place.file("bad.trace", "R Miss 0 8 100.0 0\nR Miss 0 eight 1 1\n");
     let said = place.fails(&["disk", "fit", "measured:bad.trace", "-o", "m.toml"]);
@@ -58,8 +58,7 @@ fn a_trace_of_fs2s_disk_gives_fs2s_curve_back() {
     let to = ["-o", "mine.toml", "--plot", "mine.svg", "--json", "mine.json"];
     let said = place.ok(&[&["disk", "fit", "msr:t.csv", "--size", &size], &to[..]].concat());
     assert!(said.contains("mine: ") && said.contains("rpm"), "{said}");
-    let fitted =
-        DiskSpec::parse("mine", &fs::read_to_string(place.path("mine.toml")).unwrap()).unwrap();
+    let fitted = DiskSpec::parse("mine", &place.text_of("mine.toml")).unwrap();
     assert_eq!(fitted.capacity_sectors, spec.capacity_sectors);
     assert!((fitted.mechanics.rpm - 7200.0).abs() < 1.0, "{}", fitted.mechanics.rpm);
     let v = place.read("mine.json");
@@ -72,7 +71,7 @@ fn a_trace_of_fs2s_disk_gives_fs2s_curve_back() {
     for (found, printed) in [(linear[0] * 1e8, 9.0), (linear[1], 4.16), (cubic[3], 1.35)] {
         assert!((found / printed - 1.0).abs() < 0.03, "{found} {printed}");
     }
-    let svg = fs::read_to_string(place.path("mine.svg")).unwrap();
+    let svg = place.text_of("mine.svg");
     assert!(svg.contains("lower envelope") && svg.ends_with("</svg>\n"));
     // What was fitted can be used like any other disk.
     assert!(place.ok(&["disk", "show", "mine.toml"]).contains("kind = \"measured\""));

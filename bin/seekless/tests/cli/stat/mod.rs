@@ -157,8 +157,7 @@ fn the_store_the_pipe_and_the_file_say_the_same() {
 fn the_tables_and_the_report_say_what_is_exact() {
     let place = Place::new();
     let args = ["--day", "45s", "--report", "a.html", "--top", "3", "--figures", "figures"];
-    let ran = place.run(&[&["stat", &sample()][..], &args].concat());
-    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let ran = place.done(&[&["stat", &sample()][..], &args].concat());
     // PNG needs a font on this machine: that may be said, nothing else.
     assert!(ran.err.is_empty() || ran.err.contains("no PNG files"), "{}", ran.err);
     for words in
@@ -167,7 +166,7 @@ fn the_tables_and_the_report_say_what_is_exact() {
         assert!(ran.out.contains(words), "{words}: {}", ran.out);
     }
     assert!(!ran.out.contains("±  ") && !ran.out.contains("NaN"), "{}", ran.out);
-    let html = std::fs::read_to_string(place.path("a.html")).unwrap();
+    let html = place.text_of("a.html");
     for words in [
         "by rank",
         "hottest pages take",
@@ -178,8 +177,7 @@ fn the_tables_and_the_report_say_what_is_exact() {
         assert!(html.contains(words), "{words}");
     }
     assert!(!html.contains("No data"), "a figure is empty");
-    let files = std::fs::read_dir(place.path("figures")).unwrap();
-    let names: Vec<_> = files.map(|f| f.unwrap().file_name().into_string().unwrap()).collect();
+    let names = place.names_in("figures");
     for ending in [".svg", ".csv"] {
         let found = names.iter().filter(|n| n.ends_with(ending)).count();
         assert_eq!(found, html.matches("<figure ").count(), "{names:?}");
@@ -193,15 +191,11 @@ fn the_tables_and_the_report_say_what_is_exact() {
 fn what_the_trace_warns_of_is_passed_on_and_every_figure_is_a_file() {
     let calls = "1 1700000000.000100 open(\"/a\", O_RDONLY) = 3\n1 1700000000.000200 read(3, \"\"..., 8192) = 8192\n";
     let place = Place::with("t", calls);
-    let ran = place.run(&["stat", "t", "--json", "t.json", "--figures", "f"]);
-    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let ran = place.done(&["stat", "t", "--json", "t.json", "--figures", "f"]);
     assert!(ran.err.contains("note: this is a trace of files"), "{}", ran.err);
     let v = place.read("t.json");
     assert!(v["notes"][0].as_str().unwrap().contains("this is a trace of files"), "{v:#}");
-    let names: Vec<String> = std::fs::read_dir(place.path("f"))
-        .unwrap()
-        .map(|f| f.unwrap().file_name().into_string().unwrap())
-        .collect();
+    let names = place.names_in("f");
     let count = |end: &str| names.iter().filter(|n| n.ends_with(end)).count();
     assert!(count(".svg") >= 6 && count(".svg") == count(".csv"), "{names:?}");
     // Skipped records are reported too.

@@ -1,7 +1,7 @@
-"""Opens one page in headless Chromium and says what it saw, as JSON.
+"""Opens pages in headless Chromium, one after the other, and says what it saw of each, as JSON.
 
-usage: drive.py CHROMIUM '{"url": ..., "width": 900, "dark": false, "ready": JS, "run": {NAME: JS, ...},
-                           "axe": FILE or null, "shot": FILE or null, "token": TOKEN or null, "print": false}'
+usage: drive.py CHROMIUM '[{"url": ..., "width": 900, "dark": false, "ready": JS, "run": {NAME: JS, ...},
+                            "axe": FILE or null, "shot": FILE or null, "token": TOKEN or null, "print": false}, ...]'
 
 Speaks the DevTools protocol over the pipe of --remote-debugging-pipe: messages of JSON, each ended by a zero
 byte. Needs nothing but Python and Chromium. It judges nothing: the test does.
@@ -84,7 +84,10 @@ class Browser:
 
 
 def visit(browser, job):
-    target = browser.call("Target.createTarget", url="about:blank")["targetId"]
+    browser.session, browser.events = None, []
+    # Each page has a profile of its own.
+    context = browser.call("Target.createBrowserContext")["browserContextId"]
+    target = browser.call("Target.createTarget", url="about:blank", browserContextId=context)["targetId"]
     browser.session = browser.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
     for domain in ("Page", "Runtime", "Network", "Log"):
         browser.call(domain + ".enable")
@@ -119,6 +122,8 @@ def visit(browser, job):
     browser.call("Runtime.evaluate", expression="1")
     said, asked = [], []
     for event in browser.events:
+        if event.get("sessionId") != browser.session:
+            continue
         name, of = event.get("method"), event.get("params", {})
         if name == "Runtime.consoleAPICalled" and of["type"] in ("error", "warning", "assert"):
             said.append(of["type"] + ": " + " ".join(str(a.get("value", a.get("description"))) for a in of["args"]))
@@ -130,15 +135,17 @@ def visit(browser, job):
         elif name == "Network.requestWillBeSent":
             asked.append(of["request"]["url"])
     seen["console"], seen["requests"] = said, asked
+    browser.session = None
+    browser.call("Target.disposeBrowserContext", browserContextId=context)
     return seen
 
 
 def main():
-    program, job = sys.argv[1], json.loads(sys.argv[2])
+    program, jobs = sys.argv[1], json.loads(sys.argv[2])
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         browser = Browser(program, profile)
         try:
-            print(json.dumps(visit(browser, job)))
+            print(json.dumps([visit(browser, job) for job in jobs]))
         except Exception as error:  # said with the browser's own words, which say why it did not start
             browser.end()
             with open(os.path.join(profile, "log"), errors="replace") as log:

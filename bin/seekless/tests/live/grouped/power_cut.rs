@@ -45,31 +45,17 @@ fn life(
 
 #[test]
 fn what_was_synced_outlives_power_cuts_under_both_modules() {
-    need!(
-        "power cuts",
-        missing()
-            .or_else(|| host::loop_mounts("xfs"))
-            .or_else(|| host::programs(&["mkfs.xfs", "xfs_io"]))
-    );
-    let mut place = place();
-    let (image, disk) = (place.dir.with_extension("img"), place.dir.clone());
-    File::create(&image).unwrap().set_len(400 << 20).unwrap();
-    host::run(["mkfs.xfs".as_ref(), "-q".as_ref(), image.as_os_str()]);
-    let device = Loop::attach(&image, &[]);
-    (place.dir, place.store) = (disk.join("files"), disk.join("store"));
+    need!("power cuts", "fuse root umount timeout xfs mkfs.xfs xfs_io");
+    let (mut place, device, mut mounted_disk) = on_disk(&["mkfs.xfs", "-q"], 400, "rw");
+    let disk = mounted_disk.path().to_owned();
+    place.store = disk.join("store");
+    for name in 0..8 {
+        fs::write(place.dir.join(name.to_string()), content(name, 0)).unwrap();
+    }
+    rustix::fs::syncfs(File::open(&disk).unwrap()).unwrap();
     let mut numbers = Numbers::new(23);
     let mut may = vec![BTreeSet::from([0]); 8];
     for round in 0..6 {
-        let mounted_disk = Mount::new(device.device(), &disk, "rw");
-        if round == 0 {
-            fs::create_dir(&place.dir).unwrap();
-            for name in 0..8 {
-                fs::write(place.dir.join(name.to_string()), content(name, 0)).unwrap();
-            }
-            rustix::fs::syncfs(File::open(&disk).unwrap()).unwrap();
-        } else {
-            place.check();
-        }
         let mounted = place.mount();
         for (name, may) in may.iter_mut().enumerate() {
             let path = mounted.path(name.to_string());
@@ -88,11 +74,14 @@ fn what_was_synced_outlives_power_cuts_under_both_modules() {
             });
             let failed = life(&mounted.point, &witness, &mut numbers, &mut may);
             assert!(failed.is_err());
-            kill_process(Pid::from_child(&mounted.child), Signal::KILL).unwrap();
+            mounted.running.signal(Signal::KILL);
         });
         drop((mounted, witness));
         mounted_disk.unmount();
+        mounted_disk = Mount::new(device.device(), &disk, "rw");
+        place.check();
     }
+    mounted_disk.unmount();
     device.detach();
 }
 
@@ -168,14 +157,7 @@ f=open(sys.argv[1],'r+b'); m=mmap.mmap(f.fileno(),0); m[10:14]=b'MMAP'; m.flush(
             *bytes = b"new".to_vec();
         }),
     ];
-    need!(
-        "power cuts on ext4",
-        missing().or_else(|| host::loop_mounts("ext4")).or_else(|| host::programs(&[
-            "mkfs.ext4",
-            "xfs_io",
-            "python3"
-        ]))
-    );
+    need!("power cuts on ext4", "fuse root umount timeout ext4 mkfs.ext4 xfs_io python3");
     for (what, act) in acts {
         let (mut place, device, mounted_disk) = on_disk(&["mkfs.ext4", "-q"], 200, "rw");
         let disk = mounted_disk.path().to_owned();
