@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus};
+use std::process::{Command, ExitStatus, Output};
 
 use crate::host::{attempt, programs};
 use crate::need;
@@ -164,6 +164,61 @@ fn a_call_with_words_missing_stops_nothing() {
         assert_eq!(ublk.script(words).code(), Some(2), "{words:?}");
     }
     assert!(!ublk.0.path().join("called").exists());
+}
+
+/// Runs a line of a unit in the shell, as systemd does with `here` in place of this folder. Programs of
+/// `here` come first.
+fn shell(unit: &str, key: &str, folder: &str, here: &Path, env: &[(&str, &str)]) -> Output {
+    let text = fs::read_to_string(packaging().join(unit)).unwrap();
+    let start = format!("{key}=/bin/sh ");
+    let line = text.lines().find_map(|l| l.strip_prefix(&start)).unwrap();
+    let (options, script) = line.split_once(" '").unwrap();
+    let here = here.to_str().unwrap();
+    let script = script.strip_suffix('\'').unwrap().replace(folder, here);
+    let path = format!("{here}:{}", std::env::var("PATH").unwrap());
+    let mut shell = Command::new("/bin/sh");
+    shell.args([options, &script]).env("PATH", path).env("HERE", here).envs(env.iter().copied());
+    shell.output().unwrap()
+}
+
+/// A folder with these programs of the shell.
+fn stand_ins(programs: &[(&str, &str)]) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, text) in programs {
+        let path = dir.path().join(name);
+        fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    dir
+}
+
+/// The kernel would lose what the file system has not written.
+#[test]
+fn an_nbd_device_in_use_is_not_cut_off_by_its_unit() {
+    let lsblk = "[ \"$*\" = \"-nro TYPE,MOUNTPOINT /dev/nbd7\" ] && cat \"$HERE/tree\"";
+    let dir = stand_ins(&[("lsblk", lsblk), ("nbd-client", "echo \"$*\" >\"$HERE/called\"")]);
+    let called = dir.path().join("called");
+    for (tree, cut) in [
+        // A device that is not connected.
+        ("", true),
+        ("disk \n", true),
+        ("disk\npart\n", true),
+        ("disk /srv\n", false),
+        ("disk [SWAP]\n", false),
+        ("disk \npart \npart /a\n", false),
+        ("disk \ncrypt \n", false),
+        ("disk \npart \nlvm /srv\n", false),
+    ] {
+        fs::write(dir.path().join("tree"), tree).unwrap();
+        let env = [("NBD", "/dev/nbd7")];
+        let output = shell("seekless-nbd@.service", "ExecStop", "/usr/sbin", dir.path(), &env);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(i32::from(!cut)), "{tree:?}: {said}");
+        assert_eq!(said.contains("/dev/nbd7 is in use"), !cut, "{tree:?}: {said}");
+        let words = fs::read_to_string(&called).unwrap_or_default();
+        assert_eq!(words, if cut { "-d /dev/nbd7\n" } else { "" }, "{tree:?}");
+        let _ = fs::remove_file(&called);
+    }
 }
 
 /// Without a priority of its own, the kernel takes that of the niceness for reads too.
