@@ -1,10 +1,11 @@
 //! What others have made of a disk, a directory or a place of an area: refused before an adoption that
 //! would keep the machine from starting.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use seekless_host::Opened;
 use seekless_host::mounts::mounts;
+use seekless_host::{Opened, is_in_memory};
 
 use super::record::Record;
 use super::units::{self, Mounted};
@@ -106,4 +107,58 @@ pub(super) fn check_hidden(
         }
     }
     Ok(())
+}
+
+/// Refuses a program that others than root may change, or that the next start of the machine does not
+/// have: the units start it as root.
+pub(super) fn check_program(options: &AdoptOptions) -> Result<(), AdoptError> {
+    let program = &options.program;
+    // Another system has its own users.
+    if options.root != Path::new("/") {
+        return Ok(());
+    }
+    let why = if let Some(path) = program.ancestors().find(|path| may_others_change(path)) {
+        format!("would run as root from now on, and others than root may change {}", path.display())
+    } else if is_in_memory(program) {
+        "is in memory, and gone at the next start of the machine".to_owned()
+    } else {
+        return Ok(());
+    };
+    let install = "install it in a folder of root (`install -m 755 seekless /usr/local/bin/`), and adopt with that program";
+    Err(refused(program, format!("{why}; {install}")))
+}
+
+fn may_others_change(path: &Path) -> bool {
+    path.metadata().map_or(true, |meta| is_for_others(path, meta.uid(), meta.gid(), meta.mode()))
+}
+
+/// Whether this owner and mode let others than root change a file or folder. In /usr, the system itself
+/// lets a group write: Debian gives /usr/local to `staff`.
+fn is_for_others(path: &Path, uid: u32, gid: u32, mode: u32) -> bool {
+    let group = mode & 0o020 != 0 && gid != 0 && !path.starts_with("/usr");
+    uid != 0 || mode & 0o002 != 0 || group
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_root_may_change_the_program_and_the_folders_on_its_way() {
+        for (path, uid, gid, mode, others) in [
+            ("/", 0, 0, 0o40755, false),
+            ("/usr/local/bin", 0, 50, 0o42775, false),
+            ("/usr/local/bin", 0, 50, 0o42777, true),
+            ("/opt/tools", 0, 0, 0o40775, false),
+            ("/opt/tools", 0, 100, 0o40775, true),
+            ("/opt/tools", 0, 100, 0o40755, false),
+            ("/home/a/.cargo/bin/seekless", 1000, 1000, 0o100_755, true),
+            ("/usr/bin/seekless", 1000, 0, 0o100_755, true),
+            ("/tmp", 0, 0, 0o41777, true),
+        ] {
+            let found = is_for_others(Path::new(path), uid, gid, mode);
+            assert_eq!(found, others, "{path} {uid} {gid} {mode:o}");
+        }
+        assert!(may_others_change(Path::new("/none/of/these")));
+    }
 }
