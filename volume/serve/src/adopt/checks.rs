@@ -4,13 +4,18 @@
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use seekless_host::mounts::mounts;
+use seekless_host::mounts::{Mount, mounts};
 use seekless_host::{Opened, is_in_memory};
 
 use super::record::Record;
 use super::units::{self, Mounted};
 use super::{AdoptError, AdoptOptions, absolute, fstab, refused};
 use crate::area;
+
+/// File systems whose mounts systemd orders behind the network, without `fuse.` before the kind
+/// (`fstype_is_network` in its source).
+const NETWORK: &str =
+    "afs ceph cifs davfs gfs gfs2 glusterfs lustre ncp ncpfs nfs nfs4 ocfs2 pvfs2 smb3 smbfs sshfs";
 
 /// Refuses a disk or a name that is adopted already.
 pub(super) fn check_new(
@@ -109,6 +114,39 @@ pub(super) fn check_hidden(
     Ok(())
 }
 
+/// Refuses files that need the network below a mount that comes before the network: systemd would find
+/// a circle when the machine starts, and leave out one of its units, such as the network.
+pub(super) fn check_network(
+    options: &AdoptOptions,
+    mount: &Mounted,
+    files: &[PathBuf],
+) -> Result<(), AdoptError> {
+    if mount.waits_for_network() {
+        return Ok(());
+    }
+    let all = mounts().unwrap_or_default();
+    let adopted = Record::all(&options.root)?.into_iter().filter_map(|r| r.mount);
+    let adopted = adopted.filter(Mounted::waits_for_network).map(|m| m.dir);
+    let mut waiting = fstab::dirs_behind_network(&options.root)?;
+    waiting.extend(adopted);
+    let far = files.iter().find(|path| needs_network(&all, &waiting, path));
+    far.map_or(Ok(()), |path| {
+        let why = "needs the network, which starts after local mounts: name another place, or write a line with the option _netdev for the disk in /etc/fstab";
+        Err(refused(path, why))
+    })
+}
+
+/// Whether the mount of this path comes after the network. `waiting`: directories whose mounts do.
+fn needs_network(all: &[Mount], waiting: &[PathBuf], path: &Path) -> bool {
+    let above = all.iter().filter(|m| path.starts_with(&m.point));
+    above.max_by_key(|m| m.point.components().count()).is_some_and(|m| {
+        let kind = m.kind.strip_prefix("fuse.").unwrap_or(&m.kind);
+        // These two wait for nothing: systemd starts from them.
+        let early = ["/", "/usr"].iter().any(|dir| m.point == Path::new(dir));
+        !early && (NETWORK.split(' ').any(|k| k == kind) || waiting.contains(&m.point))
+    })
+}
+
 /// Refuses a program that others than root may change, or that the next start of the machine does not
 /// have: the units start it as root.
 pub(super) fn check_program(options: &AdoptOptions) -> Result<(), AdoptError> {
@@ -142,6 +180,31 @@ fn is_for_others(path: &Path, uid: u32, gid: u32, mode: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_on_file_systems_of_the_network_are_found() {
+        let text = b"1 0 0:40 / / rw - nfs4 h:/root rw\n\
+            2 1 0:50 / /nas rw - nfs4 h:/ rw\n\
+            3 2 8:2 / /nas/local rw - ext4 /dev/sdb1 rw\n\
+            4 1 0:51 / /far rw - fuse.sshfs h: rw\n\
+            5 1 0:52 / /own rw - fuse.gocryptfs /x rw\n\
+            6 1 8:3 / /iscsi rw - ext4 /dev/sdc1 rw\n";
+        let all = seekless_host::mounts::parse(text);
+        assert_eq!(all.len(), 6);
+        let waiting = ["/", "/iscsi", "/not/mounted"].map(PathBuf::from);
+        for (path, far) in [
+            ("/nas/area", true),
+            ("/nas/local/area", false),
+            ("/nasty/area", false),
+            ("/var/lib/seekless/area", false),
+            ("/far/area", true),
+            ("/own/area", false),
+            ("/iscsi/area", true),
+            ("/not/mounted/area", false),
+        ] {
+            assert_eq!(needs_network(&all, &waiting, Path::new(path)), far, "{path}");
+        }
+    }
 
     #[test]
     fn only_root_may_change_the_program_and_the_folders_on_its_way() {

@@ -227,6 +227,9 @@ fn mount_of(
     needed.iter().try_for_each(|path| units::check_needed(path, &mount))?;
     checks::check_free(options, entry, &mount, systemd_runs)?;
     checks::check_others(options, &mount)?;
+    if systemd_runs {
+        checks::check_network(options, &mount, needed)?;
+    }
     Ok(Some(mount))
 }
 

@@ -100,6 +100,11 @@ impl Mounted {
         Ok(Self { dir: dir.to_owned(), unit, kind, options, required })
     }
 
+    /// Whether it comes after the network, by the option of its line.
+    pub(super) fn waits_for_network(&self) -> bool {
+        self.options.as_deref().is_some_and(|all| all.split(',').any(|o| o == "_netdev"))
+    }
+
     /// The target that starts the mount, and how: as the line of /etc/fstab says. An area on a device
     /// of its own may die alone, and then the machine starts without the mount.
     fn start(&self, area_is_device: bool) -> (&'static str, &'static str) {
@@ -194,6 +199,10 @@ fn needs(record: &Record, program: &Path) -> String {
     for path in devices {
         let unit = format!("{}.device", escaped(path));
         lines += &format!("\nRequires={unit}\nAfter={unit}");
+    }
+    // The disk of such a mount may be on the network, which must outlive the server at a shutdown.
+    if record.mount.as_ref().is_some_and(Mounted::waits_for_network) {
+        lines += "\nAfter=network.target network-online.target remote-fs-pre.target";
     }
     lines
 }
