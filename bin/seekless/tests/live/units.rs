@@ -166,15 +166,22 @@ fn a_call_with_words_missing_stops_nothing() {
     assert!(!ublk.0.path().join("called").exists());
 }
 
-/// Runs a line of a unit in the shell, as systemd does with `here` in place of this folder. Programs of
-/// `here` come first.
-fn shell(unit: &str, key: &str, folder: &str, here: &Path, env: &[(&str, &str)]) -> Output {
+/// Runs a line of a unit in the shell, as systemd does, with these changes. Programs of `here` come first.
+fn shell(
+    unit: &str,
+    key: &str,
+    changes: &[(&str, &str)],
+    here: &Path,
+    env: &[(&str, &str)],
+) -> Output {
     let text = fs::read_to_string(packaging().join(unit)).unwrap();
-    let start = format!("{key}=/bin/sh ");
+    let start = format!("{key}=");
     let line = text.lines().find_map(|l| l.strip_prefix(&start)).unwrap();
+    let line = line.trim_start_matches('-').strip_prefix("/bin/sh ").unwrap();
     let (options, script) = line.split_once(" '").unwrap();
     let here = here.to_str().unwrap();
-    let script = script.strip_suffix('\'').unwrap().replace(folder, here);
+    let script = script.strip_suffix('\'').unwrap().to_owned();
+    let script = changes.iter().fold(script, |script, (from, to)| script.replace(from, to));
     let path = format!("{here}:{}", std::env::var("PATH").unwrap());
     let mut shell = Command::new("/bin/sh");
     shell.args([options, &script]).env("PATH", path).env("HERE", here).envs(env.iter().copied());
@@ -190,6 +197,51 @@ fn stand_ins(programs: &[(&str, &str)]) -> tempfile::TempDir {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     }
     dir
+}
+
+/// Else a start that finds an earlier server in use is the last one.
+#[test]
+fn a_server_that_is_started_again_and_never_killed_is_not_waited_for_at_a_failed_start() {
+    let mut servers = 0;
+    for entry in fs::read_dir(packaging()).unwrap() {
+        let text = fs::read_to_string(entry.unwrap().path()).unwrap();
+        let has = |line: &str| text.lines().any(|l| l == line);
+        if has("Restart=on-failure") && has("SendSIGKILL=no") {
+            assert!(has("KillMode=process") && has("StartLimitIntervalSec=0"), "{text}");
+            servers += 1;
+        }
+    }
+    assert_eq!(servers, 2);
+}
+
+/// The units whose servers wait for their disk.
+const WAITING: [&str; 2] = ["seekless-ublk@.service", "seekless@.service"];
+
+/// Runs the line that waits for the disk, as [`shell`], and not for a minute.
+fn waits(unit: &str, here: &Path, backing: &str) -> Option<i32> {
+    let env = [("BACKING", backing)];
+    shell(unit, "ExecStartPre", &[("60", "1")], here, &env).status.code()
+}
+
+/// An earlier server may be in use. Two servers that only read share a disk.
+#[test]
+fn a_start_waits_for_the_lock_of_an_earlier_server() {
+    need!("the lock of a disk", programs(&["flock"]));
+    let dir = tempfile::tempdir().unwrap();
+    let disk = dir.path().join("disk");
+    let backing = disk.to_str().unwrap();
+    for unit in WAITING {
+        let file = fs::File::create(&disk).unwrap();
+        for (lock, code) in [
+            (rustix::fs::FlockOperation::LockExclusive, 1),
+            (rustix::fs::FlockOperation::LockShared, 0),
+            (rustix::fs::FlockOperation::Unlock, 0),
+        ] {
+            rustix::fs::flock(&file, lock).unwrap();
+            assert_eq!(waits(unit, dir.path(), backing), Some(code), "{unit}: {lock:?}");
+        }
+        assert_eq!(waits(unit, dir.path(), "nbd://storage/x"), Some(0), "{unit}");
+    }
 }
 
 /// The kernel would lose what the file system has not written.
@@ -211,7 +263,8 @@ fn an_nbd_device_in_use_is_not_cut_off_by_its_unit() {
     ] {
         fs::write(dir.path().join("tree"), tree).unwrap();
         let env = [("NBD", "/dev/nbd7")];
-        let output = shell("seekless-nbd@.service", "ExecStop", "/usr/sbin", dir.path(), &env);
+        let here = [("/usr/sbin", dir.path().to_str().unwrap())];
+        let output = shell("seekless-nbd@.service", "ExecStop", &here, dir.path(), &env);
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(i32::from(!cut)), "{tree:?}: {said}");
         assert_eq!(said.contains("/dev/nbd7 is in use"), !cut, "{tree:?}: {said}");
