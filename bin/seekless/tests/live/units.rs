@@ -10,11 +10,13 @@ use crate::need;
 
 /// The script of the unit of a ublk device.
 const SCRIPT: &str = "/usr/local/libexec/seekless/ublk-mounts";
-/// Stands in place of systemctl and findmnt: writes its words to a file, and says what another holds.
+/// Stands in place of systemctl, findmnt and sleep: writes its words to a file, and says what another
+/// holds. A stop of mounts fails as often as the file `busy` has lines.
 const STAND_IN: &str = "#!/bin/sh
 echo \"$*\" >>\"$HERE/called\"
 printf '%s\\n' \"$@\" >>\"$HERE/words\"
 case $0:$1:$3:$5 in
+*/systemctl:stop:*) if [ -s \"$HERE/busy\" ]; then sed -i 1d \"$HERE/busy\"; else : >\"$HERE/mounted\"; fi ;;
 */findmnt:*) echo \"$LC_ALL\" >>\"$HERE/locale\"; cat \"$HERE/mounted\" ;;
 *:list-jobs::*) cat \"$HERE/jobs\" ;;
 *:show:RequiredBy:*) cat \"$HERE/above\" ;;
@@ -43,7 +45,7 @@ struct Ublk(tempfile::TempDir);
 impl Ublk {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        for program in ["systemctl", "findmnt"] {
+        for program in ["systemctl", "findmnt", "sleep"] {
             let path = dir.path().join(program);
             fs::write(&path, STAND_IN).unwrap();
             fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
@@ -110,12 +112,69 @@ fn a_restart_of_a_ublk_unit_mounts_again_and_a_stop_does_not() {
     );
     assert_eq!(ublk.calls("restart", "", "start "), [""; 0]);
     assert_eq!(ublk.calls("stop", mounted, "start "), [""; 0]);
-    assert_eq!(ublk.calls("restart", mounted, "-nlo "), ["-nlo TARGET /dev/ublkb3"; 2]);
+    assert_eq!(ublk.calls("restart", mounted, "-nlo "), ["-nlo TARGET /dev/ublkb3"; 3]);
     // A restart that did not come to its start is forgotten by the next stop.
+    fs::write(ublk.0.path().join("mounted"), mounted).unwrap();
     ublk.run("ExecStop");
     assert!(ublk.0.path().join("mounts").exists());
     assert_eq!(ublk.calls("stop", mounted, "start "), [""; 0]);
     assert!(!ublk.0.path().join("mounts").exists());
+}
+
+/// Without an order between both, a service may end a moment after the first stop of its mount.
+#[test]
+fn a_mount_in_use_for_a_moment_is_stopped_by_the_unit_of_its_ublk_device() {
+    let ublk = Ublk::new();
+    let busy = ublk.0.path().join("busy");
+    for (lines, stops) in [(0, 1), (2, 3), (15, 16), (40, 16)] {
+        fs::write(&busy, "busy\n".repeat(lines)).unwrap();
+        assert_eq!(ublk.calls("stop", "/srv/data\n", "stop "), vec!["stop /srv/data"; stops]);
+    }
+}
+
+/// As above, of a loop device and an NBD device, whose mounts stop before their units.
+#[test]
+fn a_mount_in_use_for_a_moment_is_unmounted_by_the_unit_of_its_device() {
+    let umount = "echo \"umount $*\" >>\"$HERE/called\"
+[ ! -s \"$HERE/busy\" ] || { sed -i 1d \"$HERE/busy\"; exit 1; }
+: >\"$HERE/mounted\"";
+    let said = "echo \"${0##*/} $*\" >>\"$HERE/called\"";
+    let dir = stand_ins(&[
+        ("findmnt", "cat \"$HERE/mounted\""),
+        ("umount", umount),
+        ("losetup", said),
+        ("nbd-client", said),
+        ("sleep", ":"),
+        ("lsblk", ":"),
+    ]);
+    let here = dir.path().to_str().unwrap();
+    let device = "/dev/x7";
+    for (unit, end) in [("loop", "losetup -d /dev/x7"), ("nbd", "nbd-client -d /dev/x7")] {
+        for (mounted, busy, tries) in [
+            ("", 0, 0),
+            ("ext4\n", 0, 1),
+            ("ext4\n", 3, 4),
+            ("fuseblk\n", 40, 15),
+            // A user's own.
+            ("fuse.x\n", 0, 0),
+            ("fuse\n", 0, 0),
+        ] {
+            let lines = "x\n".repeat(busy);
+            for (name, text) in [("mounted", mounted), ("called", ""), ("busy", lines.as_str())] {
+                fs::write(dir.path().join(name), text).unwrap();
+            }
+            let _ = std::os::unix::fs::symlink(device, dir.path().join("device"));
+            let changes = [("/run/seekless/%i", here), ("/usr/sbin", here)];
+            let env = [("NBD", device)];
+            let unit = format!("seekless-{unit}@.service");
+            let output = shell(&unit, "ExecStop", &changes, dir.path(), &env);
+            assert!(output.status.success(), "{unit}: {output:?}");
+            let called = fs::read_to_string(dir.path().join("called")).unwrap();
+            let mut expected = vec!["umount -A /dev/x7"; tries];
+            expected.push(end);
+            assert_eq!(called.lines().collect::<Vec<_>>(), expected, "{unit}: {mounted:?} {busy}");
+        }
+    }
 }
 
 /// A client chooses the label of a file system, and udisks mounts it at a directory of that name.
@@ -151,7 +210,7 @@ fn a_ublk_unit_stops_and_starts_mounts_with_any_name() {
         assert!(words.windows(all.len()).any(|part| part == all), "{call}: {said}");
     }
     let locale = fs::read_to_string(ublk.0.path().join("locale")).unwrap();
-    assert_eq!(locale, "C\n".repeat(2));
+    assert_eq!(locale, "C\n".repeat(3));
 }
 
 /// Without a device, findmnt would name other mounts.
