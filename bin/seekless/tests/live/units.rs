@@ -273,13 +273,34 @@ fn a_server_that_is_started_again_and_never_killed_is_not_waited_for_at_a_failed
     assert_eq!(servers, 2);
 }
 
-/// The units whose servers wait for their disk.
+/// The units whose servers wait for the lock of their disk.
 const WAITING: [&str; 2] = ["seekless-ublk@.service", "seekless@.service"];
 
-/// Runs the line that waits for the disk, as [`shell`], and not for a minute.
+/// Runs the line that waits for the disk, as [`shell`], for one second or one `sleep` at most.
 fn waits(unit: &str, here: &Path, backing: &str) -> Option<i32> {
     let env = [("BACKING", backing)];
     shell(unit, "ExecStartPre", &[("60", "1")], here, &env).status.code()
+}
+
+/// systemd tries a mount after the first start of its server alone.
+#[test]
+fn a_start_waits_for_a_disk_that_comes_late() {
+    for unit in ["seekless-ublk@.service", "seekless@.service", "seekless-file@.service"] {
+        // The disk comes while the unit sleeps.
+        let dir =
+            stand_ins(&[("sleep", ": >\"$HERE/disk\"; echo >>\"$HERE/slept\""), ("flock", ":")]);
+        let slept = || fs::read(dir.path().join("slept")).map_or(0, |text| text.len());
+        let disk = dir.path().join("disk");
+        let backing = disk.to_str().unwrap();
+        for when in ["it is absent", "it is there"] {
+            assert_eq!(waits(unit, dir.path(), backing), Some(0), "{unit}: {when}");
+            assert_eq!(slept(), 1, "{unit}: {when}");
+        }
+        waits(unit, dir.path(), "/none/of/these");
+        assert_eq!(slept(), 2, "{unit}: not for ever");
+        assert_eq!(waits(unit, dir.path(), "nbd://storage/x"), Some(0), "{unit}");
+        assert_eq!(slept(), 2, "{unit}: an address is no file");
+    }
 }
 
 /// An earlier server may be in use. Two servers that only read share a disk.
