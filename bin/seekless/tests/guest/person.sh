@@ -172,6 +172,18 @@ step_restarts_in_use() {
     files | diff sums - && ! dmesg | grep -E 'I/O error|EXT4-fs (error|warning)'
 }
 
+# A container keeps the file system: the host unmounts it, and the server goes on until the container ends.
+step_restarts_under_a_container() {
+    unshare -m --propagation private sleep 1000 &
+    container=$! served=$(server)
+    until [ "$(readlink /proc/$container/ns/mnt)" != "$(readlink /proc/self/ns/mnt)" ]; do sleep 0.1; done
+    try "systemctl restart $unit"
+    [ -e "/proc/$served" ] && ! findmnt /srv/data || return 1
+    kill $container
+    wait $container
+    mounted_again && [ "$(server)" != "$served" ]
+}
+
 step_released() {
     files | diff sums - || return 1
     try 'seekless release /dev/vdb' || return 1
@@ -194,7 +206,7 @@ case $start in
     ;;
 2)
     echo 'guest: second start'
-    for name in stands stops_in_order restarts tries_again restarts_in_use goes_on_in_use; do step $name; done
+    for name in stands stops_in_order restarts tries_again restarts_in_use restarts_under_a_container goes_on_in_use; do step $name; done
     try 'systemctl poweroff'
     ;;
 *)
