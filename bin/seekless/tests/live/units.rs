@@ -258,6 +258,20 @@ fn stand_ins(programs: &[(&str, &str)]) -> tempfile::TempDir {
     dir
 }
 
+/// systemd-oomd looks at no other setting.
+#[test]
+fn what_the_kernel_spares_without_memory_systemd_spares_too() {
+    let mut servers = 0;
+    for entry in fs::read_dir(packaging()).unwrap() {
+        let text = fs::read_to_string(entry.unwrap().path()).unwrap();
+        if text.lines().any(|l| l.starts_with("OOMScoreAdjust=-")) {
+            assert!(text.lines().any(|l| l == "ManagedOOMPreference=omit"), "{text}");
+            servers += 1;
+        }
+    }
+    assert_eq!(servers, 3);
+}
+
 /// Else a start that finds an earlier server in use is the last one.
 #[test]
 fn a_server_that_is_started_again_and_never_killed_is_not_waited_for_at_a_failed_start() {
