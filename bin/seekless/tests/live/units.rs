@@ -17,7 +17,7 @@ echo \"$*\" >>\"$HERE/called\"
 printf '%s\\n' \"$@\" >>\"$HERE/words\"
 case $0:$1:$3:$5 in
 */systemctl:stop:*) if [ -s \"$HERE/busy\" ]; then sed -i 1d \"$HERE/busy\"; else : >\"$HERE/mounted\"; fi ;;
-*/findmnt:*) echo \"$LC_ALL\" >>\"$HERE/locale\"; cat \"$HERE/mounted\" ;;
+*/findmnt:*) echo \"$LC_ALL\" >>\"$HERE/locale\"; sed 's:^/:ext4     /:' \"$HERE/mounted\" ;;
 *:list-jobs::*) cat \"$HERE/jobs\" ;;
 *:show:RequiredBy:*) cat \"$HERE/above\" ;;
 *:show:Job:*) while read -r job unit rest; do [ \"$unit\" != \"$5\" ] || echo \"$job\"; done <\"$HERE/jobs\" ;;
@@ -112,7 +112,11 @@ fn a_restart_of_a_ublk_unit_mounts_again_and_a_stop_does_not() {
     );
     assert_eq!(ublk.calls("restart", "", "start "), [""; 0]);
     assert_eq!(ublk.calls("stop", mounted, "start "), [""; 0]);
-    assert_eq!(ublk.calls("restart", mounted, "-nlo "), ["-nlo TARGET /dev/ublkb3"; 3]);
+    assert_eq!(ublk.calls("restart", mounted, "-nlo "), ["-nlo FSTYPE,TARGET /dev/ublkb3"; 3]);
+    // Any user may name a FUSE mount as this device.
+    let rows = format!("{mounted}fuse.x   /home/a\nfuse     /home/b\nfuseblk  /srv/ntfs\n");
+    let stops = "stop /srv/data /srv/more /srv/ntfs";
+    assert_eq!(ublk.calls("stop", &rows, "stop "), [stops]);
     // A restart that did not come to its start is forgotten by the next stop.
     fs::write(ublk.0.path().join("mounted"), mounted).unwrap();
     ublk.run("ExecStop");
