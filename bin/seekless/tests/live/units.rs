@@ -342,6 +342,32 @@ fn a_start_waits_for_the_lock_of_an_earlier_server() {
     }
 }
 
+/// The server would be in use for ever.
+#[test]
+fn a_loop_device_whose_direct_io_fails_is_detached() {
+    let losetup = "echo \"$*\" >>\"$HERE/called\"; [ \"$1\" = -d ] || { cat \"$HERE/prints\"; exit $(cat \"$HERE/code\"); }";
+    let dir = stand_ins(&[("losetup", losetup)]);
+    let path = |name: &str| dir.path().join(name);
+    let attach = format!("-f --show --direct-io=on {}", path("disk").display());
+    for (prints, code, calls) in [
+        ("/dev/x7\n", 0, &[attach.as_str()][..]),
+        ("/dev/x7\n", 1, &[attach.as_str(), "-d /dev/x7"]),
+        ("", 1, &[attach.as_str()]),
+    ] {
+        let status = code.to_string();
+        for (name, text) in [("prints", prints), ("code", status.as_str()), ("called", "")] {
+            fs::write(path(name), text).unwrap();
+        }
+        let _ = fs::remove_file(path("device"));
+        let changes = [("/run/seekless/%i", dir.path().to_str().unwrap())];
+        let output = shell("seekless-loop@.service", "ExecStart", &changes, dir.path(), &[]);
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
+        let called = fs::read_to_string(path("called")).unwrap();
+        assert_eq!(called.lines().collect::<Vec<_>>(), calls);
+        assert_eq!(fs::read_link(path("device")).is_ok(), code == 0);
+    }
+}
+
 /// The kernel would lose what the file system has not written.
 #[test]
 fn an_nbd_device_in_use_is_not_cut_off_by_its_unit() {
