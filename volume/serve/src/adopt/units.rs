@@ -35,6 +35,22 @@ const SERVED: &str = "run-seekless-%i-disk.mount";
 /// Longest name of an adoption: it is part of file names and of a unit's name.
 const NAME_MOST: usize = 64;
 
+/// What systemd, the shell of the units and the server need before any mount.
+const OWN: &[&str] = &[
+    "/bin/sh",
+    "/etc/seekless",
+    "/etc/systemd/system",
+    "/lib/modules",
+    "/lib/systemd",
+    "/run/seekless",
+    "/sbin/modprobe",
+    "/usr/bin/sh",
+    "/usr/lib/modules",
+    "/usr/lib/systemd",
+    "/usr/sbin/modprobe",
+    "/var/lib/seekless",
+];
+
 /// This name has settings of another unit: /etc/seekless/watch.conf.
 const WATCH: &str = "watch";
 
@@ -151,8 +167,7 @@ pub(super) fn check_path(path: &Path) -> Result<(), AdoptError> {
 /// Refuses a mount over files that the server needs before the mount.
 pub(super) fn check_needed(path: &Path, mount: &Mounted) -> Result<(), AdoptError> {
     let dir = &mount.dir;
-    let own = ["/usr", "/etc/seekless", "/var/lib/seekless", "/run/seekless"].map(Path::new);
-    let mut needed = [path].into_iter().chain(own);
+    let mut needed = [path].into_iter().chain(OWN.iter().map(Path::new));
     needed.find(|path| path.starts_with(dir)).map_or(Ok(()), |path| {
         let why = format!("holds {}, which the server needs before the mount", path.display());
         Err(refused(dir, why))

@@ -132,10 +132,13 @@ fn no_mount_hides_what_its_server_needs() {
         let mount = Mounted::at(Path::new(dir), None).unwrap();
         check_needed(Path::new("/srv/x/area"), &mount)
     };
-    for dir in ["/srv", "/srv/x", "/var", "/usr"] {
+    let folders = ["/srv", "/srv/x", "/var", "/usr", "/usr/lib", "/usr/bin", "/usr/sbin", "/bin"];
+    for dir in folders.into_iter().chain(["/lib", "/lib/modules", "/sbin", "/etc/systemd"]) {
         assert!(at(dir).is_err(), "{dir}");
     }
-    at("/srv/data").unwrap();
+    for dir in ["/srv/data", "/usr/local", "/usr/share/data", "/opt"] {
+        at(dir).unwrap();
+    }
 }
 
 /// What the text of the file says, without comments.
