@@ -398,6 +398,53 @@ fn an_nbd_device_in_use_is_not_cut_off_by_its_unit() {
     }
 }
 
+/// Runs a script of the package in a machine that runs systemd, in place of which a program prints
+/// `units`. Returns its exit status, its words, and the calls of systemd.
+fn package_script(name: &str, verb: &str, units: &str) -> (Option<i32>, String, String) {
+    let systemctl =
+        "echo \"$*\" >>\"$HERE/called\"; [ \"$1\" != list-units ] || cat \"$HERE/units\"";
+    let dir = stand_ins(&[("systemctl", systemctl)]);
+    let here = dir.path().to_str().unwrap();
+    fs::write(dir.path().join("units"), units).unwrap();
+    let text = fs::read_to_string(packaging().join("../debian/scripts").join(name)).unwrap();
+    let text = text.replace("/run/systemd/system", here).replace("/etc/seekless", here);
+    let path = format!("{here}:{}", std::env::var("PATH").unwrap());
+    let mut script = Command::new("/bin/sh");
+    script.args(["-c", &text, name, verb]).env("PATH", path).env("HERE", here);
+    let output = script.output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    let called = fs::read_to_string(dir.path().join("called")).unwrap_or_default();
+    (output.status.code(), said, called)
+}
+
+/// A server that dies later could not be started again.
+#[test]
+fn the_package_stays_while_its_units_serve() {
+    let unit = "seekless-ublk@a\\x2db.service";
+    let row = format!("{unit} loaded active running seekless: a-b as a block device\n");
+    let (code, said, called) = package_script("prerm", "remove", &row);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains(&format!("systemctl disable --now '{unit}'")), "{said}");
+    assert!(called.contains(" seekless*@*\n"), "{called}");
+    assert_eq!(package_script("prerm", "remove", "").0, Some(0));
+    assert_eq!(package_script("prerm", "upgrade", &row), (Some(0), String::new(), String::new()));
+}
+
+#[test]
+fn systemd_reads_the_units_again_after_each_change_of_the_package() {
+    let read = "--system daemon-reload\n";
+    for (script, verb, calls) in [
+        ("postinst", "configure", read),
+        ("postinst", "abort-remove", ""),
+        ("postrm", "remove", read),
+        ("postrm", "purge", ""),
+        ("postrm", "upgrade", ""),
+    ] {
+        let (code, said, called) = package_script(script, verb, "");
+        assert_eq!((code, called.as_str()), (Some(0), calls), "{script} {verb}: {said}");
+    }
+}
+
 /// Without a priority of its own, the kernel takes that of the niceness for reads too.
 #[test]
 fn reads_ahead_do_not_come_before_the_reads_of_programs() {
