@@ -392,6 +392,7 @@ impl Systemd {
     pub(super) fn stop(&self, record: &Record, say: &dyn Fn(&str)) -> Result<(), AdoptError> {
         for unit in stops(record) {
             if self.at(&Path::new(UNITS).join(&unit)).exists() {
+                Self::name_needing(&unit, say);
                 Self::call(&["stop", &unit]).map_err(|e| name_users(e, &record.name))?;
             } else {
                 Self::try_stop(&unit, say);
@@ -404,6 +405,22 @@ impl Systemd {
     /// to start without end.
     pub(super) fn stop_tries(record: &Record, say: &dyn Fn(&str)) {
         stops(record).iter().for_each(|unit| Self::try_stop(unit, say));
+    }
+
+    /// Names the programs that stop with a mount, and that nobody starts again.
+    fn name_needing(unit: &str, say: &dyn Fn(&str)) {
+        if !unit.ends_with(".mount") {
+            return;
+        }
+        let show = ["show", "-p", "RequiredBy", "-p", "BoundBy", "--value", unit];
+        let output = Command::new("systemctl").args(show).output();
+        let shown = output.map(|o| String::from_utf8_lossy(&o.stdout).into_owned());
+        let shown = shown.unwrap_or_default();
+        let needing = shown.split_whitespace().filter(|u| u.ends_with(".service"));
+        let needing: Vec<&str> = needing.filter(|u| Self::may_be_at_work(u)).collect();
+        if !needing.is_empty() {
+            say(&format!("{unit} is stopped, and with it what needs it: {}", needing.join(", ")));
+        }
     }
 
     /// Stops a unit of the server whose file is gone, if systemd still has it. This may take minutes.
