@@ -171,9 +171,10 @@ fn may_others_change(path: &Path) -> bool {
 }
 
 /// Whether this owner and mode let others than root change a file or folder. In /usr, the system itself
-/// lets a group write: Debian gives /usr/local to `staff`.
+/// lets a group write: Debian gives /usr/local to `staff`. In a sticky folder, such as /nix/store, a
+/// group cannot replace what belongs to root. /tmp is sticky too, but empty at the next start.
 fn is_for_others(path: &Path, uid: u32, gid: u32, mode: u32) -> bool {
-    let group = mode & 0o020 != 0 && gid != 0 && !path.starts_with("/usr");
+    let group = mode & 0o1020 == 0o020 && gid != 0 && !path.starts_with("/usr");
     uid != 0 || mode & 0o002 != 0 || group
 }
 
@@ -217,6 +218,7 @@ mod tests {
             ("/opt/tools", 0, 100, 0o40755, false),
             ("/home/a/.cargo/bin/seekless", 1000, 1000, 0o100_755, true),
             ("/usr/bin/seekless", 1000, 0, 0o100_755, true),
+            ("/nix/store", 0, 30000, 0o41775, false),
             ("/tmp", 0, 0, 0o41777, true),
         ] {
             let found = is_for_others(Path::new(path), uid, gid, mode);
