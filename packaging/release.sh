@@ -58,8 +58,12 @@ debian() {
         echo "$deb: it has files outside /usr, above" >&2
         exit 1
     fi
-    dpkg-deb --info "$deb" prerm >/dev/null || { echo "$deb: no prerm is in it" >&2; exit 1; }
-    if dpkg-deb --fsys-tarfile "$deb" | tar -xO --wildcards './usr/lib/systemd/system/*' | grep -n /usr/local; then
+    for file in postinst prerm postrm; do
+        dpkg-deb --info "$deb" "$file" >/dev/null || { echo "$deb: no $file is in it" >&2; exit 1; }
+    done
+    # A step that fails ends this program; in the condition it would pass for units without a fault.
+    dpkg-deb --fsys-tarfile "$deb" | tar -xO --wildcards './usr/lib/systemd/system/*' >"$stage/installed"
+    if grep -n /usr/local "$stage/installed"; then
         echo "$deb: a unit starts a program that the package does not have, above" >&2
         exit 1
     fi

@@ -156,6 +156,34 @@ step_goes_on_in_use() {
     umount /srv/data && ended "$served" && systemctl start srv-data.mount && files | diff sums -
 }
 
+# A restart by an upgrade, while a program that ignores SIGTERM works on the mount. The server in use dies
+# later: the next one takes the device over, and nobody notices.
+step_restarts_in_use() {
+    (cd /srv/data && trap '' TERM && exec sleep 1000) &
+    program=$! served=$(server)
+    until [ "$(readlink /proc/$program/cwd)" = /srv/data ]; do sleep 0.1; done
+    try "systemctl restart $unit"
+    [ -e "/proc/$served" ] && files | diff sums - || return 1
+    kill -9 "$served"
+    until systemctl is-active --quiet $unit; do sleep 0.2; done
+    [ "$(server)" != "$served" ] && [ "$(readlink /proc/$program/cwd)" = /srv/data ] || return 1
+    kill -9 $program
+    wait $program
+    files | diff sums - && ! dmesg | grep -E 'I/O error|EXT4-fs (error|warning)'
+}
+
+# A container keeps the file system: the host unmounts it, and the server goes on until the container ends.
+step_restarts_under_a_container() {
+    unshare -m --propagation private sleep 1000 &
+    container=$! served=$(server)
+    until [ "$(readlink /proc/$container/ns/mnt)" != "$(readlink /proc/self/ns/mnt)" ]; do sleep 0.1; done
+    try "systemctl restart $unit"
+    [ -e "/proc/$served" ] && ! findmnt /srv/data || return 1
+    kill $container
+    wait $container
+    mounted_again && [ "$(server)" != "$served" ]
+}
+
 step_released() {
     files | diff sums - || return 1
     try 'seekless release /dev/vdb' || return 1
@@ -178,7 +206,7 @@ case $start in
     ;;
 2)
     echo 'guest: second start'
-    for name in stands stops_in_order restarts tries_again goes_on_in_use; do step $name; done
+    for name in stands stops_in_order restarts tries_again restarts_in_use restarts_under_a_container goes_on_in_use; do step $name; done
     try 'systemctl poweroff'
     ;;
 *)

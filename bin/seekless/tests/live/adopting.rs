@@ -445,6 +445,23 @@ fn an_area_in_tmp_or_in_memory_is_refused() {
     }
 }
 
+/// The units would start it as root.
+#[test]
+fn a_program_that_others_may_change_is_refused() {
+    let system = System::new("program");
+    let folder = system.path("open");
+    fs::create_dir(&folder).unwrap();
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
+    let program = folder.join("seekless");
+    let linked = fs::hard_link(crate::PROGRAM, &program);
+    linked.or_else(|_| fs::copy(crate::PROGRAM, &program).map(drop)).unwrap();
+    let area = format!("/var/lib/{}.area", system.name);
+    let mut adopt = Command::new(&program);
+    adopt.args(["adopt", "disk.img", "--name", &system.name, "--area", &area, "--dry-run"]);
+    let words = ["open/seekless", "others than root may change", "/usr/local/bin/"];
+    host::refused(adopt.current_dir(system.dir.path()), &words);
+}
+
 /// Any user may open the root of the system, and lock it.
 #[test]
 fn a_lock_of_another_program_on_the_root_holds_up_nobody() {

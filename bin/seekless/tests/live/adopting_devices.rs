@@ -1,4 +1,5 @@
-//! `seekless adopt` and `seekless release` with disks and areas that are block devices.
+//! `seekless adopt` and `seekless release` with disks and areas that are block devices, or on a file
+//! system of their own.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -8,7 +9,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 
 use crate::adopting::{MIB, System, same, sparse};
-use crate::host::{self, Loop, run, seekless};
+use crate::host::{self, Loop, Mount, run, seekless};
 use crate::need;
 
 /// A link to a device, as udev makes it.
@@ -72,6 +73,22 @@ fn a_device_without_a_name_that_stays_is_refused() {
     let link = ById::new(device.device(), "no-name");
     let said = host::succeeds(system.command(&adopt).arg("--dry-run"));
     assert!(said.contains(&format!("BACKING={}", link.0.display())), "{said}");
+}
+
+/// systemd would find a circle when the machine starts, and leave out a unit, such as the network.
+#[test]
+fn an_area_that_comes_after_the_network_is_refused_below_a_mount_that_comes_before() {
+    need!("a mount of another file system", host::root());
+    let system = System::new("network").booted();
+    let mnt = system.path("mnt");
+    run(["mount", "-t", "tmpfs", "none", mnt.to_str().unwrap()]);
+    let _mount = Mount::at(&mnt);
+    let line = format!("UUID=x-none {} ext4 _netdev", mnt.display());
+    fs::write(system.path("root/etc/fstab"), line).unwrap();
+    let adopt = ["--area", "mnt/area", "--dry-run"];
+    let words = ["mnt/area: needs the network", "_netdev"];
+    host::refused(system.adopt(&adopt).args(["--mount", "/srv"]), &words);
+    host::succeeds(&mut system.adopt(&adopt));
 }
 
 /// The system would take the bare disk when it starts.

@@ -13,7 +13,8 @@ use crate::need;
 
 /// The steps of guest/person.sh.
 const STEPS: &str = "installed to_the_byte adopted outlives_kills waits_for_a_reader \
-    stands stops_in_order restarts tries_again goes_on_in_use \
+    stands stops_in_order restarts tries_again restarts_in_use restarts_under_a_container \
+    goes_on_in_use \
     released clean_outside";
 
 fn missing() -> Option<String> {

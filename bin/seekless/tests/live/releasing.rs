@@ -85,6 +85,22 @@ fn a_repeated_release_removes_the_rest_of_its_own_area_alone() {
     }
 }
 
+/// Nobody starts them again.
+#[test]
+fn a_release_names_the_services_that_stop_with_the_mount() {
+    need!("adoption", missing());
+    let system = System::new("needing").with_ext4().booted();
+    let mnt = system.path("mnt");
+    fs::write(system.path("root/etc/fstab"), "# none").unwrap();
+    host::succeeds(&mut system.adopt(&["--area", "area", "--mount", mnt.to_str().unwrap()]));
+    let above = "local-fs.target data.service stopped.service\n\n";
+    fs::write(system.path("state/above"), above).unwrap();
+    fs::write(system.path("state/data.service"), "").unwrap();
+    let said = system.release();
+    let words = "mnt.mount is stopped, and with it what needs it: data.service\n";
+    assert!(said.starts_with("note: ") && said.contains(words), "{said}");
+}
+
 /// A release failed behind the removal of the units: systemd still has them, and starts the server.
 #[test]
 fn a_repeated_release_stops_a_server_whose_units_are_gone() {

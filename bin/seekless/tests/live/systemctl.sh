@@ -6,6 +6,9 @@ units=$STATE/units
 mkdir -p "$STATE"
 if [ "$1" = show ]; then
     for unit; do :; done
+    case $* in
+    *RequiredBy*) [ ! -e "$STATE/above" ] || cat "$STATE/above"; exit ;;
+    esac
     if [ -e "$STATE/$unit" ]; then echo ActiveState=active; else echo ActiveState=inactive; fi
     exit
 fi

@@ -154,6 +154,12 @@ pub(super) fn dirs(root: &Path, but: Option<&Entry>) -> Result<Vec<PathBuf>, Ado
     Ok(mounted.map(|e| found(root, &e.dir)).collect())
 }
 
+/// The directories of lines whose mounts wait for the network.
+pub(super) fn dirs_behind_network(root: &Path) -> Result<Vec<PathBuf>, AdoptError> {
+    let waiting = entries(root)?.into_iter().filter(|e| e.has(&["_netdev"]));
+    Ok(waiting.map(|e| found(root, &e.dir)).collect())
+}
+
 /// The lines that are in force.
 fn entries(root: &Path) -> Result<Vec<Entry>, AdoptError> {
     let text = read(root)?;

@@ -86,7 +86,7 @@ pub struct AdoptOptions {
     pub serve: Vec<String>,
     /// Root of the system whose units are written: `/`, or a folder.
     pub root: PathBuf,
-    /// The installed program, which the units start.
+    /// The installed program, which the units start as root: nobody else may change it.
     pub program: PathBuf,
 }
 
@@ -157,6 +157,7 @@ pub fn plan(options: &AdoptOptions) -> Result<Adoption, AdoptError> {
     let there = Record { backing, area, ..record.clone() };
     let texts = units::texts(&there, &program, &options.serve);
     record.makes(&options.root, &texts)?;
+    checks::check_program(options)?;
     let disk = words(&options.backing, &opened)?;
     let place = match (size, is_device) {
         (_, true) => "a blank device".to_owned(),
@@ -226,6 +227,9 @@ fn mount_of(
     needed.iter().try_for_each(|path| units::check_needed(path, &mount))?;
     checks::check_free(options, entry, &mount, systemd_runs)?;
     checks::check_others(options, &mount)?;
+    if systemd_runs {
+        checks::check_network(options, &mount, needed)?;
+    }
     Ok(Some(mount))
 }
 

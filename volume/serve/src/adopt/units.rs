@@ -35,6 +35,22 @@ const SERVED: &str = "run-seekless-%i-disk.mount";
 /// Longest name of an adoption: it is part of file names and of a unit's name.
 const NAME_MOST: usize = 64;
 
+/// What systemd, the shell of the units and the server need before any mount.
+const OWN: &[&str] = &[
+    "/bin/sh",
+    "/etc/seekless",
+    "/etc/systemd/system",
+    "/lib/modules",
+    "/lib/systemd",
+    "/run/seekless",
+    "/sbin/modprobe",
+    "/usr/bin/sh",
+    "/usr/lib/modules",
+    "/usr/lib/systemd",
+    "/usr/sbin/modprobe",
+    "/var/lib/seekless",
+];
+
 /// This name has settings of another unit: /etc/seekless/watch.conf.
 const WATCH: &str = "watch";
 
@@ -100,6 +116,11 @@ impl Mounted {
         Ok(Self { dir: dir.to_owned(), unit, kind, options, required })
     }
 
+    /// Whether it comes after the network, by the option of its line.
+    pub(super) fn waits_for_network(&self) -> bool {
+        self.options.as_deref().is_some_and(|all| all.split(',').any(|o| o == "_netdev"))
+    }
+
     /// The target that starts the mount, and how: as the line of /etc/fstab says. An area on a device
     /// of its own may die alone, and then the machine starts without the mount.
     fn start(&self, area_is_device: bool) -> (&'static str, &'static str) {
@@ -146,8 +167,7 @@ pub(super) fn check_path(path: &Path) -> Result<(), AdoptError> {
 /// Refuses a mount over files that the server needs before the mount.
 pub(super) fn check_needed(path: &Path, mount: &Mounted) -> Result<(), AdoptError> {
     let dir = &mount.dir;
-    let own = ["/usr", "/etc/seekless", "/var/lib/seekless", "/run/seekless"].map(Path::new);
-    let mut needed = [path].into_iter().chain(own);
+    let mut needed = [path].into_iter().chain(OWN.iter().map(Path::new));
     needed.find(|path| path.starts_with(dir)).map_or(Ok(()), |path| {
         let why = format!("holds {}, which the server needs before the mount", path.display());
         Err(refused(dir, why))
@@ -194,6 +214,10 @@ fn needs(record: &Record, program: &Path) -> String {
     for path in devices {
         let unit = format!("{}.device", escaped(path));
         lines += &format!("\nRequires={unit}\nAfter={unit}");
+    }
+    // The disk of such a mount may be on the network, which must outlive the server at a shutdown.
+    if record.mount.as_ref().is_some_and(Mounted::waits_for_network) {
+        lines += "\nAfter=network.target network-online.target remote-fs-pre.target";
     }
     lines
 }
@@ -368,6 +392,7 @@ impl Systemd {
     pub(super) fn stop(&self, record: &Record, say: &dyn Fn(&str)) -> Result<(), AdoptError> {
         for unit in stops(record) {
             if self.at(&Path::new(UNITS).join(&unit)).exists() {
+                Self::name_needing(&unit, say);
                 Self::call(&["stop", &unit]).map_err(|e| name_users(e, &record.name))?;
             } else {
                 Self::try_stop(&unit, say);
@@ -380,6 +405,22 @@ impl Systemd {
     /// to start without end.
     pub(super) fn stop_tries(record: &Record, say: &dyn Fn(&str)) {
         stops(record).iter().for_each(|unit| Self::try_stop(unit, say));
+    }
+
+    /// Names the programs that stop with a mount, and that nobody starts again.
+    fn name_needing(unit: &str, say: &dyn Fn(&str)) {
+        if !unit.ends_with(".mount") {
+            return;
+        }
+        let show = ["show", "-p", "RequiredBy", "-p", "BoundBy", "--value", unit];
+        let output = Command::new("systemctl").args(show).output();
+        let shown = output.map(|o| String::from_utf8_lossy(&o.stdout).into_owned());
+        let shown = shown.unwrap_or_default();
+        let needing = shown.split_whitespace().filter(|u| u.ends_with(".service"));
+        let needing: Vec<&str> = needing.filter(|u| Self::may_be_at_work(u)).collect();
+        if !needing.is_empty() {
+            say(&format!("{unit} is stopped, and with it what needs it: {}", needing.join(", ")));
+        }
     }
 
     /// Stops a unit of the server whose file is gone, if systemd still has it. This may take minutes.

@@ -107,15 +107,38 @@ fn a_mount_is_required_if_its_line_of_fstab_was() {
 }
 
 #[test]
+fn a_server_below_a_mount_that_waits_for_the_network_stops_before_the_network() {
+    let order = "After=network.target network-online.target remote-fs-pre.target";
+    for (options, waits) in [("noatime,_netdev", true), ("nofail", false), ("no_netdev", false)] {
+        let entry = Entry {
+            line: String::new(),
+            dir: "/srv/data".into(),
+            kind: "ext4".to_owned(),
+            options: options.to_owned(),
+        };
+        let mount = Mounted::at(Path::new("/srv/data"), Some(&entry)).unwrap();
+        assert_eq!(mount.waits_for_network(), waits, "{options}");
+        for (ublk, unit) in [(Some(3), "seekless-ublk@"), (None, "seekless-file@")] {
+            let record = Record { mount: Some(mount.clone()), ..adopted(ublk) };
+            let server = said(&record, &format!("{unit}sdb1.service"));
+            assert_eq!(server.iter().any(|l| l == order), waits, "{options}: {server:?}");
+        }
+    }
+}
+
+#[test]
 fn no_mount_hides_what_its_server_needs() {
     let at = |dir: &str| {
         let mount = Mounted::at(Path::new(dir), None).unwrap();
         check_needed(Path::new("/srv/x/area"), &mount)
     };
-    for dir in ["/srv", "/srv/x", "/var", "/usr"] {
+    let folders = ["/srv", "/srv/x", "/var", "/usr", "/usr/lib", "/usr/bin", "/usr/sbin", "/bin"];
+    for dir in folders.into_iter().chain(["/lib", "/lib/modules", "/sbin", "/etc/systemd"]) {
         assert!(at(dir).is_err(), "{dir}");
     }
-    at("/srv/data").unwrap();
+    for dir in ["/srv/data", "/usr/local", "/usr/share/data", "/opt"] {
+        at(dir).unwrap();
+    }
 }
 
 /// What the text of the file says, without comments.
