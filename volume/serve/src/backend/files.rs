@@ -197,7 +197,8 @@ impl Files {
             }
         }
         let (side, place) = disk.runs().one(at, buf.len() as u64)?;
-        if side == Side::Own && matches!(disk.own, Medium::Remote(_)) {
+        // Direct I/O waits, and so does another server, which has no file.
+        if disk.handle(side).is_none_or(OpenFile::is_direct) {
             return None;
         }
         let waits = |region: &Region| region.loses_sums(place, buf.len() as u64);

@@ -52,3 +52,22 @@ fn zeroes_reach_every_byte_of_a_range_and_no_other() {
         }
     }
 }
+
+/// Home with direct I/O, beside an area without: only the area has a page cache that takes the write.
+#[test]
+fn a_write_past_the_page_cache_is_not_done_at_once() {
+    let dir = std::env::temp_dir();
+    let mut home = Disk::new(anonymous_file(&dir, 1 << 20).unwrap(), Runs::all());
+    home.go_direct();
+    if !home.own.is_direct() {
+        println!("SKIPPED direct I/O: not on the file system of {}", dir.display());
+        return;
+    }
+    let area = Disk::new(memory_file(1 << 20).unwrap(), Runs::all());
+    let files = Files::of(home, area, None);
+    assert!(files.write_now(Target::Home, 0, &[1; 4096]).is_none());
+    files.write_now(Target::Area, 0, &[1; 4096]).unwrap().unwrap();
+    let mut found = [1; 4096];
+    files.read(Target::Home, 0, &mut found).unwrap();
+    assert_eq!(found, [0; 4096], "a worker writes it");
+}
