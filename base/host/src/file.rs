@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-use rustix::fs::{Advice, FallocateFlags, OFlags};
+use rustix::fs::{Advice, FallocateFlags, FileType, OFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 use seekless_block::{Device, DeviceError, Extent, SECTOR_BYTES, Sectors};
 
@@ -72,6 +72,12 @@ impl OpenFile {
     /// True if bytes go past the page cache.
     pub const fn is_direct(&self) -> bool {
         self.direct.is_some()
+    }
+
+    /// True for a block device.
+    pub fn is_device(&self) -> bool {
+        let kind = |stat: rustix::fs::Stat| FileType::from_raw_mode(stat.st_mode);
+        rustix::fs::fstat(&self.file).is_ok_and(|stat| kind(stat) == FileType::BlockDevice)
     }
 
     /// Fills the buffer with the bytes from `at` on; waits for the disk if necessary.

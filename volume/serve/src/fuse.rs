@@ -1,6 +1,6 @@
 //! A volume as one file, for hosts without NBD in the kernel. FUSE mounts the volume over a regular
-//! file. Programs can read, write, flush, punch and loop-mount this file. The kernel does not cache
-//! its data.
+//! file. Programs can read, write, flush, punch and loop-mount this file. The kernel caches data
+//! only for sendfile(2), splice(2) and private mappings.
 //!
 //! Requests go to the volume's thread at once; replies are sent as requests end, in any order.
 
@@ -327,6 +327,9 @@ impl Filesystem for Export {
         at: u64,
         len: u32,
         _: OpenFlags,
+        // A read for the page cache has no owner, and may bring older bytes to later readers. But
+        // it cannot be refused: reads by io_uring before Linux 5.12 and by vhost threads have none
+        // either, and an NFS server of the kernel would report errors.
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {

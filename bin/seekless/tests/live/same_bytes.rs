@@ -83,6 +83,35 @@ fn same_bytes_with(policy: &str) {
     assert!(std::fs::read(image).unwrap() == model, "home differs");
 }
 
+/// Linux may keep pages after a sendfile(2), and learns of no write by NBD. A read(2) has the bytes
+/// of the write, and so has a copy by the kernel if the file was opened after the write.
+#[test]
+fn a_file_that_is_opened_after_a_write_is_copied_with_its_bytes() {
+    need!("copies by the kernel", host::fuse());
+    let dir = tempfile::tempdir().unwrap();
+    let (image, path) = (dir.path().join("disk.img"), dir.path().join("volume"));
+    let address = format!("unix:{}", dir.path().join("nbd.sock").display());
+    let args = ["--size", "1MiB", "--policy", "vanilla", "--nbd", &address];
+    let server = Server::start(dir.path(), &image, Some(&path), &args);
+    let mut client = Client::connect(&address.parse().unwrap()).unwrap();
+    let held = File::open(&path).unwrap();
+    for with in 1..4 {
+        client.write(0, &[with; 4096]).unwrap();
+        let mut found = [0; 4096];
+        held.read_exact_at(&mut found, 0).unwrap();
+        assert_eq!(found, [with; 4096], "read(2)");
+        let (opened, out) = (File::open(&path).unwrap(), tempfile::tempfile().unwrap());
+        assert_eq!(rustix::fs::sendfile(&out, &opened, Some(&mut 0), 4096), Ok(4096));
+        out.read_exact_at(&mut found, 0).unwrap();
+        assert_eq!(found, [with; 4096], "sendfile(2)");
+        let copy = dir.path().join("copy");
+        std::fs::copy(&path, &copy).unwrap();
+        assert_eq!(std::fs::read(&copy).unwrap()[..4096], [with; 4096], "a copy");
+    }
+    drop((held, client));
+    server.stop();
+}
+
 /// One request of the kernel is one request of the volume, and a flush too: none is lost, none
 /// added.
 #[test]

@@ -1,6 +1,7 @@
 //! The files under a volume: the backing, and the optimized area. Positional I/O in two forms: one
 //! never waits for the disk, the other may wait. Knows no engine.
 
+use std::ops::Range;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::Ordering::SeqCst;
@@ -13,7 +14,6 @@ use seekless_engine::format::UNSUMMED;
 use seekless_engine::{Examined, Target, in_guard_region, page_sum};
 use seekless_host::{HostError, OpenFile, device_error};
 
-use super::FAST_ZERO;
 use super::flushes::{Failed, Flushes};
 use super::guard::GuardError;
 use super::identity;
@@ -22,11 +22,10 @@ use super::region::Region;
 use super::remote::Remote;
 use super::runs::{Runs, Side};
 use super::unnamed::{anonymous_file, memory_file};
+use super::{FAST_ZERO, PAGE};
 
 /// Longest write that is done at once: it goes into the page cache, which does not wait.
 const WRITE_NOW_BYTES: usize = 1 << 20;
-/// The host's page.
-const PAGE: u64 = 4096;
 
 /// The two files of a volume.
 #[derive(Debug)]
@@ -198,7 +197,8 @@ impl Files {
             }
         }
         let (side, place) = disk.runs().one(at, buf.len() as u64)?;
-        if side == Side::Own && matches!(disk.own, Medium::Remote(_)) {
+        // Direct I/O waits, and so does another server, which has no file.
+        if disk.handle(side).is_none_or(OpenFile::is_direct) {
             return None;
         }
         let waits = |region: &Region| region.loses_sums(place, buf.len() as u64);
@@ -519,19 +519,35 @@ impl Disk {
 
     /// Zeroes in the cheapest way of the file system; guarded ranges by writing.
     fn zero(&self, at: u64, len: u64, flags: Flags) -> Result<(), Errno> {
-        for p in self.runs().pieces(at, len) {
-            if p.side == Side::Own {
-                if self.own.zero_fast(p.at, p.len, flags)? {
-                    continue;
-                }
-                if flags.contains(FAST_ZERO) {
-                    return Err(Errno::OPNOTSUPP);
-                }
-            }
-            let write = |at, part: &[u8]| {
-                self.write(at, part, ReadWriteFlags::empty()).map_err(Errno::from)
+        self.runs().pieces(at, len).try_for_each(|p| {
+            let fast = match p.side {
+                Side::Own => self.own.fast_part(p.at, p.len),
+                Side::Region => p.at..p.at,
             };
-            OpenFile::write_zeroes(at + p.from, p.len, write)?;
+            self.zero_piece(at + p.from, p.at..p.at + p.len, fast, flags)
+        })
+    }
+
+    /// Zeroes the bytes from `at` on, which are at this place of the file: the part `fast` in the
+    /// cheapest way, the rest by writing.
+    fn zero_piece(
+        &self,
+        at: u64,
+        place: Range<u64>,
+        mut fast: Range<u64>,
+        flags: Flags,
+    ) -> Result<(), Errno> {
+        if !fast.is_empty() && !self.own.zero_fast(fast.start, fast.end - fast.start, flags)? {
+            if flags.contains(FAST_ZERO) {
+                return Err(Errno::OPNOTSUPP);
+            }
+            fast = place.start..place.start;
+        }
+        let write =
+            |at, part: &[u8]| self.write(at, part, ReadWriteFlags::empty()).map_err(Errno::from);
+        for rest in [place.start..fast.start, fast.end..place.end] {
+            let from = at + (rest.start - place.start);
+            OpenFile::write_zeroes(from, rest.end - rest.start, write)?;
         }
         Ok(())
     }
@@ -572,30 +588,4 @@ impl Device for Disk {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_forgotten_area_is_read_from_its_medium() {
-        let path = std::env::temp_dir().join(format!("seekless-{}-forget", std::process::id()));
-        let file =
-            std::fs::File::options().read(true).write(true).create_new(true).open(&path).unwrap();
-        // A file in memory is its own medium: tmpfs.
-        let in_memory = rustix::fs::fstatfs(&file).unwrap().f_type == 0x0102_1994;
-        let area = Disk::new(file.into(), Runs::new(&[(0, 1 << 20)]));
-        let home = Disk::new(memory_file(1 << 20).unwrap(), Runs::all());
-        let files = Files::of(home, area, None);
-        let (mut buf, bytes) = ([0; 4096], [7; 4096]);
-        files.change(Target::Area, Op::Write, Flags::NONE, 1 << 16, 4096, &bytes).unwrap();
-        assert!(files.holds(Target::Area, 1 << 16, 4096));
-        // A look makes the kernel read the page again: on a busy machine it may be there in time.
-        let is_forgotten = |_| {
-            files.forget_area();
-            !files.holds(Target::Area, 1 << 16, 4096)
-        };
-        assert!(in_memory || (0..50).any(is_forgotten));
-        files.read(Target::Area, 1 << 16, &mut buf).unwrap();
-        assert_eq!(buf, bytes, "a page that waited to be written is on the medium");
-        std::fs::remove_file(&path).unwrap();
-    }
-}
+mod tests;

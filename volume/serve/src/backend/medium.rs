@@ -1,5 +1,6 @@
 //! Where the bytes of a disk stand: in a file or device of this host, or on another server.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use rustix::fs::SeekFrom;
@@ -8,8 +9,8 @@ use seekless_block::{Flags, Op};
 use seekless_host::OpenFile;
 use seekless_nbd::{STATE_HOLE, STATE_ZERO};
 
-use super::FAST_ZERO;
 use super::remote::Remote;
+use super::{FAST_ZERO, PAGE};
 
 /// Most runs of one block status reply.
 const RUNS_MAX: usize = 512;
@@ -87,6 +88,16 @@ impl Medium {
         }
     }
 
+    /// The part of a range for [`Self::zero_fast`]; the caller writes zeroes to the rest.
+    pub(super) fn fast_part(&self, at: u64, len: u64) -> Range<u64> {
+        match self {
+            // Linux zeroes a device below the page cache. Before 6.15, a write of the rest of a page
+            // may have read this page before, and bring its old bytes back later.
+            Self::File(file) if !file.is_direct() && file.is_device() => whole_pages(at, len),
+            _ => at..at + len,
+        }
+    }
+
     /// Zeroes in the cheapest way; `false` if the caller must write the zeroes.
     pub(super) fn zero_fast(&self, at: u64, len: u64, flags: Flags) -> Result<bool, Errno> {
         match self {
@@ -97,6 +108,13 @@ impl Medium {
             }
         }
     }
+}
+
+/// The whole pages of a range.
+pub(super) fn whole_pages(at: u64, len: u64) -> Range<u64> {
+    let end = at + len;
+    let start = at.next_multiple_of(PAGE).min(end);
+    start..(end / PAGE * PAGE).max(start)
 }
 
 /// Holes of one piece of a file, as (bytes, state); stops behind [`RUNS_MAX`] runs.

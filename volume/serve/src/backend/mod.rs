@@ -22,6 +22,8 @@ use seekless_nbd::Errno;
 
 /// Write zeroes only if that is faster than writing.
 pub(crate) const FAST_ZERO: Flags = Flags(0x20);
+/// The host's page.
+pub(crate) const PAGE: u64 = 4096;
 
 /// The host's number of an error of the protocol.
 pub(crate) const fn host_number(errno: Errno) -> i32 {
