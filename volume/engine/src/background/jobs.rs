@@ -5,7 +5,7 @@ use seekless_block::SimTime;
 
 use super::{Job, READ_PAGES, RETRY};
 use crate::background::move_plan::Moving;
-use crate::core::page_map::{CopyState, Slot};
+use crate::core::page_map::{CopyState, HomePage, Slot};
 use crate::format::Content;
 use crate::write_buffer::destage::DestagePages;
 use crate::write_buffer::durability::Waiter;
@@ -191,7 +191,7 @@ impl Engine {
             if let Some(job) = self.begin_destage(DestagePages::Oldest) {
                 return RowResult::Job(Job::Destage(job));
             }
-            // What is still dirty was written in place.
+            // What is still dirty was written in place, or stays in the plan.
             let of_log = |slot: Slot| self.copies.state(slot) == CopyState::Dirty;
             let in_use = self.log.ring.in_use();
             let outgoing = std::mem::take(&mut self.background.outgoing);
@@ -207,6 +207,13 @@ impl Engine {
         let at = self.background.destage_not_before;
         self.background.wake_at(at);
         RowResult::Nothing
+    }
+
+    /// Whether a dirty page of the write buffer waits there for its place in the new plan. Not if
+    /// the log needs its space.
+    pub(crate) fn waits_for_plan(&self, page: HomePage) -> bool {
+        let outgoing = self.background.outgoing && !self.state.is_draining();
+        outgoing && !self.is_log_full() && self.background.todo.keeps(page)
     }
 
     /// Whether a drain has nothing left to destage.
@@ -262,8 +269,7 @@ impl Engine {
 
     fn take_up_plan(&mut self) -> RowResult {
         if let Some(plan) = self.background.asked.take() {
-            // First all dirty pages of the write buffer go out. In BORG (4.4) only those go that
-            // the plan drops.
+            // First the dirty pages of the write buffer go out that the plan drops (BORG, 4.4).
             self.background.outgoing = self.may_open() && self.is_dirty();
             self.adopt(&plan);
             if self.background.outgoing {

@@ -8,6 +8,7 @@ pub(crate) mod prove;
 pub(crate) mod scrub;
 pub(crate) mod trail;
 
+use rustc_hash::FxHashMap;
 use seekless_block::{
     Bytes, Duration, Extent, Flags, Op, PAGE_BYTES, PAGE_SECTORS, Sectors, SimTime, StreamId,
 };
@@ -100,6 +101,9 @@ pub(crate) struct Background {
     pub(crate) sums_awaited: bool,
     /// The last round of durability that a window waited for: the window's number, and the result.
     pub(crate) synced: Option<(u64, bool)>,
+    /// Dirty pages that leave the write buffer, by their new slot: their slot in the log. Records on
+    /// their way to the area say so.
+    pub(crate) relocating: FxHashMap<Slot, Slot>,
     /// A window waits for readers of the segments that it overwrites.
     pub(crate) awaits_readers: bool,
     /// The number of windows so far.
@@ -130,7 +134,7 @@ pub(crate) struct Background {
     /// An administrator waited until just now.
     hurried_until: SimTime,
     destaging: bool,
-    /// A new plan was taken up: the dirty pages of the write buffer go home first.
+    /// A new plan was taken up: the dirty pages of the write buffer that it drops go home first.
     outgoing: bool,
     pub(crate) destage_not_before: SimTime,
     pub(crate) checkpoint_not_before: SimTime,

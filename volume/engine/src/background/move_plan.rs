@@ -3,6 +3,9 @@
 //! area, check them, durably void the old copies in its place, write, update the map. Chains and
 //! cycles within a window cost nothing. A copy that a window displaces is later read from home.
 //!
+//! Dirty pages that the plan keeps stay dirty (BORG, 4.4: relocate). A window takes them out of the
+//! write buffer: see [`crate::core::in_place`], rule 6.
+//!
 //! A move never changes a client's read: a copy becomes usable only when it is written whole, and
 //! only if nobody wrote its home since the window began.
 
@@ -23,6 +26,8 @@ const LOOKS: u32 = 64;
 pub(crate) struct PlanMove {
     /// Runs in order of slot, none across a segment: `(slot, home page, pages)`.
     wants: Vec<(Slot, HomePage, u32)>,
+    /// Where copies are written in place: the same pages in order of home, `(first, pages)`.
+    homes: Vec<(HomePage, u32)>,
     /// The first of `wants` in the next window.
     next: usize,
     /// The first segment of the next window, and the segment after the last.
@@ -44,11 +49,30 @@ impl PlanMove {
         wants: Vec<(Slot, HomePage, u32)>,
         generation: u64,
         segments: u32,
+        in_place: bool,
     ) {
         let pages = wants.iter().map(|&(.., n)| u64::from(n)).sum::<u64>();
         let (next, segment, end, done) = (0, 0, segments, Sectors(0));
         let total = Sectors(pages * PAGE_SECTORS);
-        *self = Self { wants, next, segment, end, done, total, generation };
+        *self = Self { wants, homes: Vec::new(), next, segment, end, done, total, generation };
+        if in_place {
+            self.sort_homes();
+        }
+    }
+
+    /// From now on [`Self::keeps`] knows the plan.
+    fn sort_homes(&mut self) {
+        self.homes = self.wants.iter().map(|&(_, page, n)| (page, n)).collect();
+        self.homes.sort_unstable();
+    }
+
+    /// Whether the plan has a copy of this page, in any slot.
+    pub(crate) fn keeps(&self, page: HomePage) -> bool {
+        let at = self.homes.partition_point(|&(first, _)| first <= page).checked_sub(1);
+        at.is_some_and(|at| {
+            let (first, n) = self.homes[at];
+            page.0 - first.0 < u64::from(n)
+        })
     }
 
     /// The number of the plan in force; 0 without one.
@@ -191,6 +215,9 @@ impl Engine {
         } else {
             todo.end = self.geo.read_segments;
         }
+        if self.config.in_place {
+            todo.sort_homes();
+        }
         self.background.todo = todo;
         // A restart goes on with it.
         self.background.superblock_due = true;
@@ -220,7 +247,7 @@ impl Engine {
             if !dirty.is_empty() {
                 let todo = &mut self.background.todo;
                 (todo.segment, todo.next) = (segments.start, first);
-                return self.send_out(&dirty);
+                return self.make_way(&dirty);
             }
             leaving.iter().for_each(|&slot| self.copies.clear(slot));
             job.closed = in_the_way;
@@ -268,7 +295,9 @@ impl Engine {
                 sectors += Sectors(PAGE_SECTORS);
                 if let Some(item) = self.page_to_move(slot, page) {
                     in_the_way.extend(item.from.filter(|&s| self.copies.is_open(s)));
-                    let from = item.from.filter(|&s| self.copies.state(s) == CopyState::Clean);
+                    let from = item.from.filter(|&s| {
+                        self.copies.is_log(s) || self.copies.state(s) == CopyState::Clean
+                    });
                     items.push(WindowPage { from, ..item });
                 }
             } else if self.copies.is_open(slot) {
@@ -312,10 +341,12 @@ impl Engine {
     fn page_to_move(&self, slot: Slot, page: HomePage) -> Option<WindowPage> {
         let stands = self.copies.home(slot) == Some(page);
         let copy = self.copies.find(page);
-        let stays = copy.is_some_and(|s| self.copies.is_log(s) && !self.may_leave_log(s, page));
+        let relocates = copy.is_some_and(|s| self.may_relocate(s, page));
+        let stays = copy
+            .is_some_and(|s| self.copies.is_log(s) && !relocates && !self.may_leave_log(s, page));
         let being_written = self.writes.open_overlaps(self.home_of(page, 1));
         // The log may use the place of a clean copy again: such a page is read from home.
-        let from = copy.filter(|&s| !self.copies.is_log(s));
+        let from = copy.filter(|&s| relocates || !self.copies.is_log(s));
         (!stands && !stays && !being_written).then_some(WindowPage { slot, page, from })
     }
 
@@ -325,6 +356,19 @@ impl Engine {
             && self.copies.is_log(slot)
             && self.copies.state(slot) == CopyState::Clean
             && !self.log.takes(page.0)
+    }
+
+    /// Whether the plan takes a page out of the write buffer that is newer than home.
+    fn may_relocate(&self, slot: Slot, page: HomePage) -> bool {
+        self.may_open()
+            && self.copies.is_log(slot)
+            && self.copies.state(slot) == CopyState::Dirty
+            && !self.log.takes(page.0)
+    }
+
+    /// The slot of the write buffer from which a window takes a dirty page.
+    fn leaves_log(&self, item: &WindowPage) -> Option<Slot> {
+        item.from.filter(|&slot| self.copies.is_log(slot))
     }
 
     /// The runs to be read, in order of source.
@@ -383,6 +427,8 @@ impl Engine {
             WindowPhase::Write => self.step_write(job),
             WindowPhase::Seal if self.background.in_flight > 0 => JobStep::Wait,
             WindowPhase::Seal => self.open_copies(job),
+            // No other job may move the tail of the log while two slots may be found.
+            WindowPhase::Open if !self.background.relocating.is_empty() => JobStep::Wait,
             WindowPhase::Open => match self.synced(job) {
                 None if !self.log.starved && !self.log.failed => JobStep::Wait,
                 Some(true) => {
@@ -463,7 +509,13 @@ impl Engine {
             return JobStep::Over;
         }
         job.closed.extend(job.items.iter().map(|item| item.slot));
-        let records = self.records_that_open(&job.closed);
+        let mut records = self.records_that_open(&job.closed);
+        let whole = |item: &&WindowPage| !self.background.bad[(item.slot - job.base) as usize];
+        let leaves: Vec<(HomePage, Slot, Slot)> = (job.items.iter().filter(whole))
+            .filter_map(|item| Some((item.page, self.leaves_log(item)?, item.slot)))
+            .collect();
+        let others = records.len();
+        records.extend(self.records_that_relocate(&leaves, others));
         self.log_for(job.number, records);
         job.phase = WindowPhase::Open;
         JobStep::Again
@@ -544,6 +596,8 @@ impl Engine {
                 let staged = (slot - job.base) as usize;
                 entries.push(match here {
                     Some(_) if self.background.bad[staged] => Entry::FREE,
+                    // Newer than home: a record alone says so.
+                    Some(item) if self.leaves_log(item).is_some() => Entry::FREE,
                     Some(item) => {
                         let sum = self.background.sums[staged];
                         Entry { home: item.page.0, state: CopyState::Clean, sum }
@@ -568,6 +622,9 @@ impl Engine {
     fn flip(&mut self, job: &mut Window) {
         for item in &job.items {
             let at = (item.slot - job.base) as usize;
+            if self.leaves_log(item).is_some() && !self.background.bad[at] {
+                continue; // the newest bytes stand in the log until a record says more
+            }
             let logged = self.copies.find(item.page).is_some_and(|s| self.copies.is_log(s));
             if self.background.bad[at] || logged {
                 self.stats.overtaken += PAGE_SECTORS;

@@ -175,6 +175,13 @@ impl Sync {
         }
     }
 
+    /// The bytes of a void page stand in another slot too, and recovery finds them there.
+    pub(crate) fn moves_void(&mut self, page: u64, from: Slot, to: Slot) {
+        for void in self.all_voids().filter_map(|voids| voids.get_mut(&page)) {
+            void.copy = void.copy.map(|(slot, sum)| (if slot == from { to } else { slot }, sum));
+        }
+    }
+
     /// A flush of home failed: takes out the void pages that home may lack, with their bytes in the
     /// area.
     fn take_lost(&mut self) -> Vec<(HomePage, Slot, PageSum)> {

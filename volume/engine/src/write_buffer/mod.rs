@@ -10,6 +10,7 @@ pub(crate) mod destage;
 pub(crate) mod durability;
 mod homeward;
 pub(crate) mod log;
+pub(crate) mod park;
 pub(crate) mod ring;
 
 use seekless_block::{Duration, Extent, Op, Sectors, SimTime};
@@ -75,7 +76,8 @@ impl Engine {
     /// data.
     pub(crate) fn log_has_room(&self, pages: u64) -> bool {
         let log = &self.log;
-        if log.failed {
+        // Records without data that wait come first: they may open copies of these pages.
+        if log.failed || !log.controls.is_empty() {
             return false;
         }
         let per = u64::from(log.geo.segment_pages);
@@ -121,7 +123,10 @@ impl Engine {
 
     /// Fails the records without data that wait for space.
     pub(crate) fn fail_controls(&mut self) {
-        while let Some((_, waiter)) = self.log.controls.pop_front() {
+        while let Some((content, waiter)) = self.log.controls.pop_front() {
+            if let Content::Opened(entries) = &content {
+                self.opened_copies(entries, false);
+            }
             if waiter {
                 self.control_done(false);
             }
@@ -390,6 +395,10 @@ impl Engine {
         }
         let mut entries = match std::mem::replace(&mut record.content, Content::Data(Vec::new())) {
             Content::Data(entries) => entries,
+            Content::Opened(opened) => {
+                self.opened_copies(&opened, ok);
+                Vec::new()
+            }
             _ => Vec::new(),
         };
         if ok {

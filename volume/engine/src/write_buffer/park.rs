@@ -1,0 +1,87 @@
+//! Dirty pages of read segments that a window is about to overwrite go to the log, if the plan keeps
+//! them (BORG, FAST'09, 4.4: relocate). The batch is read and checked as in a destage. Its pages are
+//! written as a client's write would be. Writes of clients to them wait until the area is flushed:
+//! until then, the bytes in the read segment are the only ones that a crash leaves for sure.
+
+use seekless_block::{Extent, Op};
+
+use super::destage::{Destage, DestagePhase};
+use crate::background::JobStep;
+use crate::core::page_map::{CopyState, HomePage, Slot, UNSUMMED};
+use crate::{Engine, Target};
+
+impl Engine {
+    /// Appends the pages of a batch to the log, while the log has space.
+    pub(super) fn park(&mut self, job: &mut Destage) -> JobStep {
+        while let Some(&(first, ..)) = job.items.get(job.next) {
+            let most = self.geo.segment_pages as usize - 1;
+            let run = self.newest_run(job, most);
+            let pages = first.0..first.0 + run as u64;
+            if run == 0 || pages.clone().any(|page| self.log.takes(page)) {
+                job.next += run.max(1);
+                continue;
+            }
+            if self.sync.is_void(&pages) || !self.may_open() || !self.log_has_room(run as u64) {
+                break;
+            }
+            if self.records_are_full(run as u64) {
+                self.log.hurry = true;
+                self.pump_log();
+                return JobStep::Wait;
+            }
+            let home = self.home_of(first.0, run as u64);
+            let write = self.absorb_staged(home, job.second + job.next as u32);
+            job.parked.push(write);
+            job.next += run;
+        }
+        if job.parked.is_empty() {
+            // Pages that cannot go to the log now are tried again, or go home.
+            self.destage_came_to_nothing();
+            return JobStep::Over;
+        }
+        self.log.hurry = true;
+        self.pump_log();
+        job.phase = DestagePhase::Parked;
+        JobStep::Again
+    }
+
+    /// Flushes the area once the records have ended.
+    pub(super) fn flush_parked(&mut self, job: &mut Destage) -> JobStep {
+        if job.parked.iter().any(|&write| self.absorbs[write as usize].is_on_its_way()) {
+            return JobStep::Wait;
+        }
+        self.background.failed = false;
+        self.submit_background(Target::Area, Op::Flush, Extent::default(), None);
+        job.phase = DestagePhase::SyncParked;
+        JobStep::Wait
+    }
+
+    /// The pages now stand in the log. If the area may have lost the records, the bytes in the read
+    /// segments count again: nobody has written there since.
+    pub(super) fn parked_is_synced(&mut self, job: &mut Destage) -> JobStep {
+        if self.background.in_flight > 0 {
+            return JobStep::Wait;
+        }
+        let lost = self.background.failed || self.log.failed;
+        for &(page, slot, _) in job.items.iter().filter(|_| lost) {
+            self.unpark(page, slot);
+        }
+        for write in std::mem::take(&mut job.parked) {
+            self.absorbed_done(write, true);
+        }
+        if self.retry_blocked {
+            self.retry_blocked();
+            self.pump_log();
+            self.pump_sync();
+        }
+        JobStep::Over
+    }
+
+    fn unpark(&mut self, page: HomePage, slot: Slot) {
+        let logged = self.copies.find(page).is_some_and(|s| self.copies.is_log(s));
+        if logged && self.copies.state(slot) == CopyState::Free {
+            self.copies.set(slot, page, CopyState::Dirty, UNSUMMED);
+            self.copies.open(slot);
+        }
+    }
+}
