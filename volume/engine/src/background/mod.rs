@@ -4,6 +4,7 @@
 pub(crate) mod checkpoint;
 mod jobs;
 pub(crate) mod move_plan;
+mod plan_in_force;
 pub(crate) mod prove;
 pub(crate) mod scrub;
 pub(crate) mod trail;
@@ -15,7 +16,8 @@ use seekless_block::{
 use seekless_learn::Plan;
 
 use crate::background::checkpoint::Checkpoint;
-use crate::background::move_plan::{PlanMove, Window};
+use crate::background::move_plan::Window;
+use crate::background::plan_in_force::PlanMove;
 use crate::background::prove::Prove;
 use crate::background::scrub::{Scrub, Scrubbing};
 use crate::background::trail::{Append, Ring};

@@ -12,7 +12,8 @@
 use seekless_block::{Extent, Op, PAGE_BYTES, PAGE_SECTORS, Sectors};
 use seekless_learn::Plan;
 
-use crate::background::{Job, JobStep, PIECE_PAGES, Progress, pages_in, stage};
+use crate::background::plan_in_force::PlanMove;
+use crate::background::{Job, JobStep, PIECE_PAGES, pages_in, stage};
 use crate::core::page_map::{CopyState, HomePage, Slot, slots};
 use crate::format::{Content, Entry};
 use crate::write_buffer::durability::Waiter;
@@ -20,81 +21,6 @@ use crate::{Engine, Target};
 
 /// Windows without motion that one search skips.
 const LOOKS: u32 = 64;
-
-/// The plan in force, and the position of its move.
-#[derive(Debug, Default)]
-pub(crate) struct PlanMove {
-    /// Runs in order of slot, none across a segment: `(slot, home page, pages)`.
-    wants: Vec<(Slot, HomePage, u32)>,
-    /// Where copies are written in place: the same pages in order of home, `(first, pages)`.
-    homes: Vec<(HomePage, u32)>,
-    /// The first of `wants` in the next window.
-    next: usize,
-    /// The first segment of the next window, and the segment after the last.
-    segment: u32,
-    end: u32,
-    done: Sectors,
-    total: Sectors,
-    pub(crate) generation: u64,
-}
-
-impl PlanMove {
-    pub(crate) const fn is_over(&self) -> bool {
-        self.segment >= self.end
-    }
-
-    /// Goes on with a plan after a restart: copies in place stay, the others have yet to be moved.
-    pub(crate) fn resume(
-        &mut self,
-        wants: Vec<(Slot, HomePage, u32)>,
-        generation: u64,
-        segments: u32,
-        in_place: bool,
-    ) {
-        let pages = wants.iter().map(|&(.., n)| u64::from(n)).sum::<u64>();
-        let (next, segment, end, done) = (0, 0, segments, Sectors(0));
-        let total = Sectors(pages * PAGE_SECTORS);
-        *self = Self { wants, homes: Vec::new(), next, segment, end, done, total, generation };
-        if in_place {
-            self.sort_homes();
-        }
-    }
-
-    /// From now on [`Self::keeps`] knows the plan.
-    fn sort_homes(&mut self) {
-        self.homes = self.wants.iter().map(|&(_, page, n)| (page, n)).collect();
-        self.homes.sort_unstable();
-    }
-
-    /// Whether the plan has a copy of this page, in any slot.
-    pub(crate) fn keeps(&self, page: HomePage) -> bool {
-        let at = self.homes.partition_point(|&(first, _)| first <= page).checked_sub(1);
-        at.is_some_and(|at| {
-            let (first, n) = self.homes[at];
-            page.0 - first.0 < u64::from(n)
-        })
-    }
-
-    /// The number of the plan in force; 0 without one.
-    pub(crate) const fn plan(&self) -> u64 {
-        if self.wants.is_empty() { 0 } else { self.generation }
-    }
-
-    /// All wanted runs: `(slot, home page, pages)`, in order of slot.
-    pub(crate) fn wants(&self) -> &[(Slot, HomePage, u32)] {
-        &self.wants
-    }
-
-    pub(crate) fn wanted(&self, slot: Slot) -> Option<HomePage> {
-        let at = self.wants.partition_point(|&(first, ..)| first <= slot).checked_sub(1)?;
-        let (first, page, n) = self.wants[at];
-        (slot - first < n).then(|| page + u64::from(slot - first))
-    }
-
-    pub(crate) const fn progress(&self) -> Progress {
-        Progress { done: self.done, total: self.total }
-    }
-}
 
 #[derive(Clone, Copy, Debug)]
 struct WindowPage {
@@ -511,9 +437,9 @@ impl Engine {
         job.closed.extend(job.items.iter().map(|item| item.slot));
         let mut records = self.records_that_open(&job.closed);
         let whole = |item: &&WindowPage| !self.background.bad[(item.slot - job.base) as usize];
-        let leaves: Vec<(HomePage, Slot, Slot)> = (job.items.iter().filter(whole))
-            .filter_map(|item| Some((item.page, self.leaves_log(item)?, item.slot)))
-            .collect();
+        let leaves = job.items.iter().filter(whole);
+        let leaves = leaves.filter_map(|i| Some((i.page, self.leaves_log(i)?, i.slot)));
+        let leaves: Vec<(HomePage, Slot, Slot)> = leaves.collect();
         let others = records.len();
         records.extend(self.records_that_relocate(&leaves, others));
         self.log_for(job.number, records);

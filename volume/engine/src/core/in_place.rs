@@ -377,6 +377,7 @@ impl Engine {
                 self.copies.set(to, page, state, sum);
                 self.copies.open(to);
                 self.stats.moved_bytes += PAGE_BYTES;
+                self.stats.relocated_bytes += PAGE_BYTES;
                 continue;
             }
             self.copies.clear(to);

@@ -33,6 +33,8 @@ impl Engine {
             let write = self.absorb_staged(home, job.second + job.next as u32);
             job.parked.push(write);
             job.next += run;
+            self.stats.moved_bytes += home.bytes().0;
+            self.stats.relocated_bytes += home.bytes().0;
         }
         if job.parked.is_empty() {
             // Pages that cannot go to the log now are tried again, or go home.
@@ -62,9 +64,8 @@ impl Engine {
         if self.background.in_flight > 0 {
             return JobStep::Wait;
         }
-        let lost = self.background.failed || self.log.failed;
-        for &(page, slot, _) in job.items.iter().filter(|_| lost) {
-            self.unpark(page, slot);
+        if self.background.failed || self.log.failed {
+            job.items.iter().for_each(|&(page, slot, _)| self.unpark(page, slot));
         }
         for write in std::mem::take(&mut job.parked) {
             self.absorbed_done(write, true);
