@@ -2,6 +2,8 @@
 //! starts at the log's tail: read in log order, check, sort by home, write. A client's write waits
 //! only for a destage of its own pages.
 
+use std::ops::Range;
+
 use seekless_block::{Extent, Op, PAGE_BYTES, Sectors};
 
 use crate::background::{JobStep, PIECE_PAGES, pages_in, stage};
@@ -41,8 +43,8 @@ pub(crate) struct Destage {
     pub(super) phase: DestagePhase,
     /// The pages go to the log, and stay dirty.
     parks: bool,
-    /// Their writes, by number.
-    pub(super) parked: Vec<u32>,
+    /// Their writes, by number, and which of the items each holds.
+    pub(super) parked: Vec<(u32, Range<usize>)>,
     /// A client waits for this batch: no budget, and the tail stays.
     urgent: bool,
     written: u64,

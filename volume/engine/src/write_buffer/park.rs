@@ -31,7 +31,7 @@ impl Engine {
             }
             let home = self.home_of(first.0, run as u64);
             let write = self.absorb_staged(home, job.second + job.next as u32);
-            job.parked.push(write);
+            job.parked.push((write, job.next..job.next + run));
             job.next += run;
             self.stats.moved_bytes += home.bytes().0;
             self.stats.relocated_bytes += home.bytes().0;
@@ -49,7 +49,7 @@ impl Engine {
 
     /// Flushes the area once the records have ended.
     pub(super) fn flush_parked(&mut self, job: &mut Destage) -> JobStep {
-        if job.parked.iter().any(|&write| self.absorbs[write as usize].is_on_its_way()) {
+        if job.parked.iter().any(|&(write, _)| self.absorbs[write as usize].is_on_its_way()) {
             return JobStep::Wait;
         }
         self.background.failed = false;
@@ -64,10 +64,11 @@ impl Engine {
         if self.background.in_flight > 0 {
             return JobStep::Wait;
         }
-        if self.background.failed || self.log.failed {
-            job.items.iter().for_each(|&(page, slot, _)| self.unpark(page, slot));
-        }
-        for write in std::mem::take(&mut job.parked) {
+        let lost = self.background.failed || self.log.failed;
+        for (write, run) in std::mem::take(&mut job.parked) {
+            if lost {
+                job.items[run].iter().for_each(|&(page, slot, _)| self.unpark(page, slot));
+            }
             self.absorbed_done(write, true);
         }
         if self.retry_blocked {
@@ -78,6 +79,7 @@ impl Engine {
         JobStep::Over
     }
 
+    /// The log has no other page than the one that was just written there: clients waited.
     fn unpark(&mut self, page: HomePage, slot: Slot) {
         let logged = self.copies.find(page).is_some_and(|s| self.copies.is_log(s));
         if logged && self.copies.state(slot) == CopyState::Free {

@@ -251,7 +251,7 @@ fn a_page_that_leaves_the_log_for_the_plan_does_not_come_back() {
         world.issue(Op::Write, Extent::new(GRID + 50 * 8 + 1, 2));
         in_place += world.engine.stats().in_place;
         while world.completed == asked {
-            world.execute(0);
+            assert!(go_on_or_wait(&mut world), "the write waits for nothing");
         }
         flush_and_crash(&mut world);
         world.read_all();
@@ -442,7 +442,7 @@ fn a_copy_is_not_closed_while_its_page_goes_to_the_log() {
     world.issue(Op::Write, home(25, 1));
     world.issue_settled(Op::Flush, Extent::default());
     // Page 25 goes home first. From here on no write goes to a copy in this window.
-    world.handle(Input::Install(plan_of(&[(25, 2, 0), (30, 1, 0)])));
+    world.handle(Input::Install(plan_of(&[(26, 1, 0), (30, 1, 0)])));
     let goes_home = |io: &Io| (io.target, io.op) == (Target::Home, Op::Write);
     go_on(&mut world, |world| world.waiting.iter().any(goes_home));
     world.issue(Op::Write, home(26, 1));
