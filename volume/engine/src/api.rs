@@ -244,7 +244,7 @@ pub struct Config {
     /// Where writes go.
     pub mode: Mode,
     /// In write-back, writes of pages with a copy of a plan go to that copy, and pages go home when a
-    /// new plan comes (BORG, FAST'09, 4.4 and 4.5). Not beside a trail or replicas.
+    /// new plan drops them (BORG, FAST'09, 4.4 and 4.5). Not beside a trail or replicas.
     pub in_place: bool,
     /// How long an absorbed write without FUA may stay in RAM before the log has it. The engine
     /// acknowledges the write at once, as a volatile write cache does; a flush empties RAM. Zero: a

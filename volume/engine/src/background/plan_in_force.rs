@@ -79,3 +79,20 @@ impl PlanMove {
         Progress { done: self.done, total: self.total }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_keeps_its_own_pages_alone() {
+        let wants = vec![(Slot(1), HomePage(40), 2), (Slot(3), HomePage(7), 1)];
+        let kept = |in_place| {
+            let mut plan = PlanMove::default();
+            plan.resume(wants.clone(), 1, 1, in_place);
+            (0..64).filter(|&page| plan.keeps(HomePage(page))).collect::<Vec<_>>()
+        };
+        assert_eq!(kept(true), [7, 40, 41]);
+        assert_eq!(kept(false), [0; 0], "nobody asks");
+    }
+}

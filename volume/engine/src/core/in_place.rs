@@ -14,7 +14,7 @@
 //!    copy a sum again, if no client wrote the copy since the destage began to read.
 //! 3. Recovery treats an open copy as dirty and without a sum, in any state. Each sector that no
 //!    flush covered has its old or its new bytes, as on a bare disk.
-//! 4. A copy is *closed* before its place gets another copy. The engine writes the bytes home,
+//! 4. A copy is *closed* before its place gets another copy (or 6). The engine writes the bytes home,
 //!    flushes home, writes a tombstone, and flushes the area. Only then the place is void. Until
 //!    then, a write home of an open page counts as a write of a page in the log: see
 //!    [`Engine::is_live`]. A flush reaches the area as long as recovery may find an open copy there,

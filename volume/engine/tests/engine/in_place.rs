@@ -323,6 +323,29 @@ fn a_write_of_a_page_that_is_moved_while_it_is_dirty_is_found() {
     }
 }
 
+/// Pages that the plan keeps fill the log: some of them go home, and the move ends.
+#[test]
+fn a_log_full_of_pages_that_the_plan_keeps_holds_up_no_move() {
+    let mut world = opened();
+    world.issue_settled(Op::Write, home(25, 2));
+    let mut page = 30;
+    loop {
+        world.issue(Op::Write, home(page, 1));
+        let full = sent(&world).contains(&(Target::Home, GRID + page * 8, 8));
+        execute_all(&mut world);
+        if full {
+            break;
+        }
+        page += 1;
+        assert!(page < 64, "the log is never full");
+    }
+    let logged = (page - 30).min(24);
+    world.handle_settled(Input::Install(plan_of(&[(29, 1, 0), (25, 2, 0), (30, logged, 0)])));
+    assert!(world.engine.stats().relocated_bytes > 0);
+    world.read_all();
+    world.crash_and_read([1; 32]);
+}
+
 /// A page that goes home after such a move, and that a client writes there: neither the log nor the
 /// copy may bring back its bytes.
 #[test]
