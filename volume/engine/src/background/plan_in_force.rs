@@ -93,6 +93,6 @@ mod tests {
             (0..64).filter(|&page| plan.keeps(HomePage(page))).collect::<Vec<_>>()
         };
         assert_eq!(kept(true), [7, 40, 41]);
-        assert_eq!(kept(false), [0; 0], "nobody asks");
+        assert!(kept(false).is_empty(), "nobody asks");
     }
 }

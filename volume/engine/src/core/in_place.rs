@@ -14,18 +14,18 @@
 //!    copy a sum again, if no client wrote the copy since the destage began to read.
 //! 3. Recovery treats an open copy as dirty and without a sum, in any state. Each sector that no
 //!    flush covered has its old or its new bytes, as on a bare disk.
-//! 4. A copy is *closed* before its place gets another copy (or 6). The engine writes the bytes home,
-//!    flushes home, writes a tombstone, and flushes the area. Only then the place is void. Until
-//!    then, a write home of an open page counts as a write of a page in the log: see
-//!    [`Engine::is_live`]. A flush reaches the area as long as recovery may find an open copy there,
-//!    also in a drain: see [`Engine::area_counts`].
+//! 4. A copy is *closed* before its place gets another copy, unless its page goes to the log (6).
+//!    The engine writes the bytes home, flushes home, writes a tombstone, and flushes the area.
+//!    Only then the place is void. Until then, a write home of an open page counts as a write of a
+//!    page in the log: see [`Engine::is_live`]. A flush reaches the area as long as recovery may
+//!    find an open copy there, also in a drain: see [`Engine::area_counts`].
 //! 5. A record of the log that holds a page supersedes an open copy of this page. A record that
 //!    opens a copy supersedes the page's entry in the log before it.
-//! 6. A dirty page that stays in the plan is never in one place alone that is about to be void. If a
-//!    window is in its way, the page goes to the log, durably ([`crate::write_buffer::park`]). A
+//! 6. A dirty page that stays in the plan never has its newest bytes only where a window writes. If
+//!    a window is in its way, the page goes to the log, durably ([`crate::write_buffer::park`]). A
 //!    window that takes a dirty page out of the log writes the copy and flushes it. Then a record
-//!    opens the copy, and the log's entry of the page is no longer used. Recovery finds the one
-//!    or the other, with the same bytes. While the log is full, such pages go home.
+//!    opens the copy, and the log's entry of the page is no longer used. Recovery finds the one or
+//!    the other, with the same bytes. While the log is full, such pages go home.
 //!
 //! As on a bare disk, damage in a copy without a sum is not noticed.
 
