@@ -221,9 +221,7 @@ impl Engine {
                 sectors += Sectors(PAGE_SECTORS);
                 if let Some(item) = self.page_to_move(slot, page) {
                     in_the_way.extend(item.from.filter(|&s| self.copies.is_open(s)));
-                    let from = item.from.filter(|&s| {
-                        self.copies.is_log(s) || self.copies.state(s) == CopyState::Clean
-                    });
+                    let from = item.from.filter(|&s| self.is_newest(s));
                     items.push(WindowPage { from, ..item });
                 }
             } else if self.copies.is_open(slot) {
@@ -282,6 +280,11 @@ impl Engine {
             && self.copies.is_log(slot)
             && self.copies.state(slot) == CopyState::Clean
             && !self.log.takes(page.0)
+    }
+
+    /// Whether a window may read this copy: not one in doubt.
+    fn is_newest(&self, slot: Slot) -> bool {
+        self.copies.is_log(slot) || self.copies.state(slot) == CopyState::Clean
     }
 
     /// Whether the plan takes a page out of the write buffer that is newer than home.
