@@ -65,6 +65,11 @@ impl Absorbed {
         self.left > 1
     }
 
+    /// Whether the engine moves the pages, and no client wrote them.
+    pub(crate) const fn is_move(&self) -> bool {
+        self.moves
+    }
+
     pub(super) const fn add_part(&mut self) {
         self.left += 1;
     }

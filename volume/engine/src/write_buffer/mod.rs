@@ -337,12 +337,18 @@ impl Engine {
             if let Content::Data(entries) = &record.content { entries.len() as u64 } else { 0 };
         // A client waits for its data, and for tombstones.
         let client = data > 0 || matches!(record.content, Content::Tombstones(_));
+        // Clients' writes may wait for pages that make way for a plan, so the record takes its turn.
+        let moves = data > 0 && record.writes.iter().all(|&w| self.absorbs[w as usize].is_move());
         let (slot, index) = (record.slot, record.buffer);
         let extent: Extent = self.place_of(slot, 1 + data);
         self.stats.metadata_bytes += seekless_block::PAGE_BYTES;
         self.log.since_checkpoint += 1 + data;
         let memory = Some(Memory::Buffer { index, offset: Sectors(0) });
-        let class = if client { Class::Foreground } else { self.class_of_records() };
+        let class = match (moves, client) {
+            (true, _) => Class::InTurn,
+            (_, true) => Class::Foreground,
+            _ => self.class_of_records(),
+        };
         let origin = RequestOrigin::default();
         self.submit_as(class, io, Target::Area, Op::Write, extent, origin, memory);
     }

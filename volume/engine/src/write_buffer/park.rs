@@ -8,7 +8,7 @@ use seekless_block::{Extent, Op};
 use super::destage::{Destage, DestagePhase};
 use crate::background::JobStep;
 use crate::core::page_map::{CopyState, HomePage, Slot, UNSUMMED};
-use crate::{Engine, Target};
+use crate::{Class, Engine, Target};
 
 impl Engine {
     /// Appends the pages of a batch to the log, while the log has space.
@@ -53,7 +53,9 @@ impl Engine {
             return JobStep::Wait;
         }
         self.background.failed = false;
-        self.submit_background(Target::Area, Op::Flush, Extent::default(), None);
+        // Clients' writes of these pages wait for it.
+        let (class, extent) = (Class::InTurn, Extent::default());
+        self.submit_marked(class, None, Target::Area, Op::Flush, extent, None);
         job.phase = DestagePhase::SyncParked;
         JobStep::Wait
     }
