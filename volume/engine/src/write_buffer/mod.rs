@@ -77,7 +77,7 @@ impl Engine {
     pub(crate) fn log_has_room(&self, pages: u64) -> bool {
         let log = &self.log;
         // Records without data that wait come first: they may open copies of these pages.
-        if log.failed || !log.controls.is_empty() {
+        if log.failed || self.config.in_place && !log.controls.is_empty() {
             return false;
         }
         let per = u64::from(log.geo.segment_pages);
