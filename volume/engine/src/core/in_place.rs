@@ -275,8 +275,11 @@ impl Engine {
     /// go home, before them.
     pub(crate) fn make_way(&mut self, dirty: &[HomePage]) -> Moving {
         let keeps = |page: &HomePage| self.background.todo.keeps(*page);
-        let (kept, dropped): (Vec<HomePage>, Vec<HomePage>) =
+        let (mut kept, dropped): (Vec<HomePage>, Vec<HomePage>) =
             dirty.iter().copied().partition(keeps);
+        // A copy may be in the way of its own page, and of another one.
+        kept.sort_unstable();
+        kept.dedup();
         let count = kept.len().min(self.destage_most()) as u64;
         if !dropped.is_empty() {
             self.send_out(&dropped)
@@ -333,8 +336,8 @@ impl Engine {
 
     /// The records that open copies of dirty pages of the log: page, slot in the log, new slot. The
     /// copies are on the area. Beside them, `others` records are about to be logged. Without space
-    /// for all of them there are none: a record that waits could be dropped, or stand behind a
-    /// later one that holds its page.
+    /// for all of them at once there are none: while a record waits for space, the window would wait
+    /// for the record, and the job that makes space for the window.
     pub(crate) fn records_that_relocate(
         &mut self,
         some: &[(HomePage, Slot, Slot)],
@@ -347,13 +350,17 @@ impl Engine {
                 && !self.sync.is_void(&(page.0..page.0 + 1))
                 && !self.writes.open_overlaps(self.home_of(page.0, 1))
         };
-        let some: Vec<(HomePage, Slot, Slot)> = some.iter().filter(newest).copied().collect();
+        let mut some: Vec<(HomePage, Slot, Slot)> = some.iter().filter(newest).copied().collect();
+        // No plan of ours wants a page twice. Of an area that does, one copy is opened.
+        some.sort_unstable();
+        some.dedup_by_key(|&mut (page, ..)| page);
         let entries: Vec<Entry> = some
             .iter()
             .map(|&(page, _, to)| Entry { home: page.0, state: CopyState::Dirty, sum: to.0.into() })
             .collect();
         let records: Vec<Content> = Content::pieces(&entries, Content::Opened).collect();
-        if records.is_empty() || !self.log_has_room((records.len() + others) as u64) {
+        let count = (records.len() + others) as u64;
+        if records.is_empty() || !self.controls_begin_at_once(count) {
             return Vec::new();
         }
         for &(_, from, to) in &some {

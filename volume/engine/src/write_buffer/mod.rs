@@ -90,6 +90,17 @@ impl Engine {
             && (1..=more as u32).all(|i| !self.is_read(log.ring.ahead(i)))
     }
 
+    /// Whether this many records without data begin as soon as they are logged. The space that is left
+    /// for such records counts.
+    pub(crate) fn controls_begin_at_once(&self, records: u64) -> bool {
+        let log = &self.log;
+        let per = u64::from(log.geo.segment_pages);
+        let here = per - u64::from(log.head_page);
+        let goes_on = log.ring.free() > 0 && !self.is_read(log.ring.ahead(1));
+        let all = here + if goes_on { per } else { 0 };
+        !log.failed && log.controls.is_empty() && records <= all
+    }
+
     /// Whether the records that may be in RAM hold this many pages.
     pub(crate) fn records_hold(&self, pages: u64) -> bool {
         let per = data_room(u64::from(self.log.geo.segment_pages));

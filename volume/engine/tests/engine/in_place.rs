@@ -1,7 +1,7 @@
 //! Writes in place: where they go, what they leave after a crash, and when pages go home.
 
 use super::area::writeback;
-use super::log::{execute_all, in_flight, log_of};
+use super::log::{execute_all, flushes_area, in_flight, log_of};
 use super::rules::fail_in_flight;
 use super::*;
 use seekless_learn::Foreseen;
@@ -323,6 +323,27 @@ fn a_write_of_a_page_that_is_moved_while_it_is_dirty_is_found() {
     }
 }
 
+/// Clients may wait for such a page, and it is not theirs: its record takes its turn, and so does the
+/// flush behind it.
+#[test]
+fn the_way_of_a_page_that_makes_way_for_a_plan_is_work_of_the_plan() {
+    let mut world = opened();
+    world.issue(Op::Write, home(25, 2));
+    world.issue_settled(Op::Flush, Extent::default());
+    world.handle(Input::Install(plan_of(KEPT[0])));
+    let record = |io: &Io| {
+        (io.target, io.op, io.extent.len) == (Target::Area, Op::Write, Sectors(3 * 8))
+    };
+    go_on(&mut world, |world| world.waiting.iter().any(record));
+    let at = in_flight(&world, record);
+    assert_eq!(world.waiting[at].class, Class::InTurn);
+    world.execute(at);
+    let flush = in_flight(&world, flushes_area);
+    assert_eq!(world.waiting[flush].class, Class::InTurn);
+    world.settle_and_read();
+    assert_eq!(world.engine.stats().relocated_bytes, 4 * 4096, "to the log, and out of it");
+}
+
 /// Pages that the plan keeps fill the log: some of them go home, and the move ends.
 #[test]
 fn a_log_full_of_pages_that_the_plan_keeps_holds_up_no_move() {
@@ -341,7 +362,8 @@ fn a_log_full_of_pages_that_the_plan_keeps_holds_up_no_move() {
     }
     let logged = (page - 30).min(24);
     world.handle_settled(Input::Install(plan_of(&[(29, 1, 0), (25, 2, 0), (30, logged, 0)])));
-    assert!(world.engine.stats().relocated_bytes > 0);
+    assert!(world.engine.stats().destaged_bytes > 0, "what was in the way went home");
+    assert!(world.engine.stats().relocated_bytes > 0, "and the log's pages left it");
     world.read_all();
     world.crash_and_read([1; 32]);
 }
