@@ -124,6 +124,7 @@ impl Engine {
     /// sweep is a dense one. Destaging starts above nine tenths of the log and stops at eight
     /// tenths. An idle volume destages down to eight tenths too.
     fn note_pressure(&mut self) -> RowResult {
+        self.note_left_log();
         if !self.is_dirty() && !self.free.replicas.withdrawing {
             self.background.trouble = self.background.trouble.filter(Trouble::is_of_area);
             if std::mem::take(&mut self.background.outgoing) {
@@ -138,6 +139,15 @@ impl Engine {
             self.background.destaging = false;
         }
         RowResult::Nothing
+    }
+
+    /// Pages that left the log for a plan hold up its tail no longer. No destage moves the tail past
+    /// them, so a checkpoint does: at the end of the move, or once the log takes no page.
+    fn note_left_log(&mut self) {
+        if self.background.left_log && (self.background.todo.is_over() || !self.log_has_room(1)) {
+            self.background.left_log = false;
+            self.background.superblock_due |= self.next_tail() != self.log.ring.tail;
+        }
     }
 
     fn is_dirty(&self) -> bool {
@@ -296,6 +306,7 @@ impl Engine {
                     // A search of a large area pauses for clients.
                     self.background.wake_at(self.background.now);
                 }
+                self.note_left_log();
                 RowResult::Nothing
             }
         }

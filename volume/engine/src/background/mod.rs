@@ -106,6 +106,8 @@ pub(crate) struct Background {
     /// Dirty pages that leave the write buffer, by their new slot: their slot in the log. Records on
     /// their way to the area say so.
     pub(crate) relocating: FxHashMap<Slot, Slot>,
+    /// Dirty pages have left the write buffer for a plan, and its tail may not know.
+    pub(crate) left_log: bool,
     /// A window waits for readers of the segments that it overwrites.
     pub(crate) awaits_readers: bool,
     /// The number of windows so far.
@@ -223,6 +225,7 @@ impl Background {
             && self.urgent.is_empty()
             && self.suspects.is_empty()
             && !self.superblock_due
+            && !self.left_log
             // The cause may be gone.
             && self.trouble.is_none()
     }

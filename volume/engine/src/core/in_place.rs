@@ -383,6 +383,7 @@ impl Engine {
                 let (state, sum) = (self.copies.state(from), self.copies.sum(from));
                 self.copies.set(to, page, state, sum);
                 self.copies.open(to);
+                self.background.left_log = true;
                 self.stats.moved_bytes += PAGE_BYTES;
                 self.stats.relocated_bytes += PAGE_BYTES;
                 continue;

@@ -364,6 +364,9 @@ fn a_log_full_of_pages_that_the_plan_keeps_holds_up_no_move() {
     world.handle_settled(Input::Install(plan_of(&[(29, 1, 0), (25, 2, 0), (30, logged, 0)])));
     assert!(world.engine.stats().destaged_bytes > 0, "what was in the way went home");
     assert!(world.engine.stats().relocated_bytes > 0, "and the log's pages left it");
+    let absorbed = world.engine.stats().absorbed;
+    world.issue_settled(Op::Write, home(60, 1));
+    assert_eq!(world.engine.stats().absorbed, absorbed + 1, "it has space for others");
     world.read_all();
     world.crash_and_read([1; 32]);
 }
