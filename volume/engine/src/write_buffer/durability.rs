@@ -397,6 +397,7 @@ impl Engine {
         // Recovery ends at a record that is missing: nothing behind it is durable before a checkpoint.
         self.log.failed = true;
         self.sync.area_failed_at = self.writes.now();
+        self.unpark_all();
         self.fail_waiting_writes();
         self.area_writes_fail = true;
         self.area_fails();

@@ -6,7 +6,7 @@
 use seekless_block::{Extent, Op};
 
 use super::destage::{Destage, DestagePhase};
-use crate::background::JobStep;
+use crate::background::{Job, JobStep};
 use crate::core::page_map::{CopyState, HomePage, Slot, UNSUMMED};
 use crate::{Class, Engine, Target};
 
@@ -79,6 +79,15 @@ impl Engine {
             self.pump_sync();
         }
         JobStep::Over
+    }
+
+    /// A flush of the area failed, perhaps not the job's own: reads must not find pages in the log that
+    /// the area may lack.
+    pub(super) fn unpark_all(&mut self) {
+        let Job::Destage(job) = &self.background.job else { return };
+        let runs = job.parked.iter().map(|(_, run)| &job.items[run.clone()]);
+        let pages: Vec<(HomePage, Slot)> = runs.flatten().map(|item| (item.0, item.1)).collect();
+        pages.into_iter().for_each(|(page, slot)| self.unpark(page, slot));
     }
 
     /// The log has no other page than the one that was just written there: clients waited.

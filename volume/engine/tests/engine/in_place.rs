@@ -344,6 +344,33 @@ fn the_way_of_a_page_that_makes_way_for_a_plan_is_work_of_the_plan() {
     assert_eq!(world.engine.stats().relocated_bytes, 4 * 4096, "to the log, and out of it");
 }
 
+/// A flush of the area fails while such pages are on their way to the log, and the host forgets them:
+/// they still stand where they stood.
+#[test]
+fn a_page_that_makes_way_is_read_though_the_area_forgets_its_record() {
+    let mut world = opened();
+    world.issue(Op::Write, home(25, 2));
+    world.issue_settled(Op::Flush, Extent::default());
+    world.handle(Input::Install(plan_of(KEPT[0])));
+    let record = |io: &Io| {
+        (io.target, io.op, io.extent.len) == (Target::Area, Op::Write, Sectors(3 * 8))
+    };
+    go_on(&mut world, |world| world.waiting.iter().any(record));
+    let at = in_flight(&world, record);
+    let place = world.waiting[at].extent;
+    world.execute(at);
+    // The flush behind the record is on its way, and a client's fails.
+    world.issue(Op::Flush, Extent::default());
+    fail_in_flight(&mut world, |io| flushes_area(io) && !io.class.is_background());
+    world.area.write_zeroes(place).unwrap();
+    world.issue(Op::Read, home(25, 2));
+    let at = in_flight(&world, |io| io.op == Op::Read);
+    assert_eq!(world.waiting[at].extent, Extent::new(FIRST, 16), "not from the log");
+    world.execute(at);
+    world.settle_and_read();
+    world.home_is_complete();
+}
+
 /// Pages that the plan keeps fill the log: some of them go home, and the move ends.
 #[test]
 fn a_log_full_of_pages_that_the_plan_keeps_holds_up_no_move() {
