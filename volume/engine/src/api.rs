@@ -244,7 +244,7 @@ pub struct Config {
     /// Where writes go.
     pub mode: Mode,
     /// In write-back, writes of pages with a copy of a plan go to that copy, and pages go home when a
-    /// new plan comes (BORG, FAST'09, 4.4 and 4.5). Not beside a trail or replicas.
+    /// new plan drops them (BORG, FAST'09, 4.4 and 4.5). Not beside a trail or replicas.
     pub in_place: bool,
     /// How long an absorbed write without FUA may stay in RAM before the log has it. The engine
     /// acknowledges the write at once, as a volatile write cache does; a flush empties RAM. Zero: a
@@ -348,6 +348,9 @@ pub struct Stats {
     pub home_reads: u64,
     /// Bytes written into the optimized area by reconfiguration.
     pub moved_bytes: u64,
+    /// Of these, bytes of pages newer than home: written to the log on their way, and to their new
+    /// places.
+    pub relocated_bytes: u64,
     /// Sectors whose copy was dropped because a client wrote their home, or home could not be read.
     pub overtaken: u64,
     /// Plans refused because they did not fit the device: a bug of the planner, harmless here.
@@ -391,6 +394,7 @@ impl std::ops::Sub for Stats {
             copy_reads: self.copy_reads - before.copy_reads,
             home_reads: self.home_reads - before.home_reads,
             moved_bytes: self.moved_bytes - before.moved_bytes,
+            relocated_bytes: self.relocated_bytes - before.relocated_bytes,
             overtaken: self.overtaken - before.overtaken,
             plans_refused: self.plans_refused - before.plans_refused,
             absorbed: self.absorbed - before.absorbed,

@@ -129,12 +129,13 @@ fn main() -> ExitCode {
     );
     let [appended, reads, rounds, dropped, in_doubt, proven] = all.trail;
     println!(
-        "{}\n# trail: {appended} appended, {reads} reads, {rounds} rounds, {dropped} dropped by writes, {in_doubt} in doubt at an attach, {proven} proven\n# areas: {} older ones refused, {} with a superblock zeroed, {} after a failed flush of them\n# in place: {} writes\n# go on with --seed {seed}",
+        "{}\n# trail: {appended} appended, {reads} reads, {rounds} rounds, {dropped} dropped by writes, {in_doubt} in doubt at an attach, {proven} proven\n# areas: {} older ones refused, {} with a superblock zeroed, {} after a failed flush of them\n# in place: {} writes, {} dirty pages moved\n# go on with --seed {seed}",
         table.join("\n"),
         all.older,
         all.zeroed,
         all.forgot,
         all.in_place,
+        all.relocated,
     );
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

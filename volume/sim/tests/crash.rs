@@ -96,13 +96,15 @@ fn with_a_trail_it_keeps_them_too() {
     assert!(dropped > least(30) && in_doubt > least(10) && proven > least(5), "{tally:?}");
 }
 
-/// Copies are opened, written in place, destaged, closed and overwritten.
+/// Copies are opened, written in place, destaged, closed and overwritten. Dirty pages that stay in
+/// the plan go to the log and leave it.
 #[test]
 fn with_writes_in_place_it_keeps_them_too() {
     let tally = all_hold::<Engine>(0..seeds(16), History::with_in_place, 1);
     assert!(tally.states > least(3_000) && tally.cut > least(500), "{tally:?}");
     assert!(tally.killed > least(500), "{tally:?}");
     assert!(tally.in_place > least(100) && tally.done[2] > least(100), "{tally:?}");
+    assert!(tally.relocated > least(40), "{tally:?}");
     assert!(tally.trail[0] > 0, "{tally:?}");
 }
 

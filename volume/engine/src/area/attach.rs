@@ -455,7 +455,8 @@ pub(crate) fn resume(
     if let Some(wants) = r.plan
         && !engine.has_trail()
     {
-        engine.background.todo.resume(wants, plan_generation, engine.geo.read_segments);
+        let (end, in_place) = (engine.geo.read_segments, engine.config.in_place);
+        engine.background.todo.resume(wants, plan_generation, end, in_place);
     }
     if clean {
         engine.go_on_learning(s.trail_head, r.learned.as_deref());

@@ -360,7 +360,8 @@ impl Recovered {
             && !place.0.is_multiple_of(self.geo.segment_pages)
             && entry.home < self.home_pages();
         if known {
-            // No other copy was in use when the record was written.
+            // No other copy was in use when the record was written, except one in the log with the
+            // same bytes.
             self.map.set(place, HomePage(entry.home), CopyState::Dirty, UNSUMMED);
         }
         known

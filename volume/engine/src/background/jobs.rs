@@ -5,7 +5,7 @@ use seekless_block::SimTime;
 
 use super::{Job, READ_PAGES, RETRY};
 use crate::background::move_plan::Moving;
-use crate::core::page_map::{CopyState, Slot};
+use crate::core::page_map::{CopyState, HomePage, Slot};
 use crate::format::Content;
 use crate::write_buffer::destage::DestagePages;
 use crate::write_buffer::durability::Waiter;
@@ -124,6 +124,7 @@ impl Engine {
     /// sweep is a dense one. Destaging starts above nine tenths of the log and stops at eight
     /// tenths. An idle volume destages down to eight tenths too.
     fn note_pressure(&mut self) -> RowResult {
+        self.note_left_log();
         if !self.is_dirty() && !self.free.replicas.withdrawing {
             self.background.trouble = self.background.trouble.filter(Trouble::is_of_area);
             if std::mem::take(&mut self.background.outgoing) {
@@ -138,6 +139,15 @@ impl Engine {
             self.background.destaging = false;
         }
         RowResult::Nothing
+    }
+
+    /// Pages that left the log for a plan hold up its tail no longer. No destage moves the tail past
+    /// them, so a checkpoint does: at the end of the move, or once the log takes no page.
+    fn note_left_log(&mut self) {
+        if self.background.left_log && (self.background.todo.is_over() || !self.log_has_room(1)) {
+            self.background.left_log = false;
+            self.background.superblock_due |= self.next_tail() != self.log.ring.tail;
+        }
     }
 
     fn is_dirty(&self) -> bool {
@@ -191,7 +201,7 @@ impl Engine {
             if let Some(job) = self.begin_destage(DestagePages::Oldest) {
                 return RowResult::Job(Job::Destage(job));
             }
-            // What is still dirty was written in place.
+            // What is still dirty was written in place, or stays in the plan.
             let of_log = |slot: Slot| self.copies.state(slot) == CopyState::Dirty;
             let in_use = self.log.ring.in_use();
             let outgoing = std::mem::take(&mut self.background.outgoing);
@@ -207,6 +217,13 @@ impl Engine {
         let at = self.background.destage_not_before;
         self.background.wake_at(at);
         RowResult::Nothing
+    }
+
+    /// Whether a dirty page of the write buffer waits there for its place in the new plan. Not if
+    /// the log needs its space.
+    pub(crate) fn waits_for_plan(&self, page: HomePage) -> bool {
+        let outgoing = self.background.outgoing && !self.state.is_draining();
+        outgoing && !self.is_log_full() && self.background.todo.keeps(page)
     }
 
     /// Whether a drain has nothing left to destage.
@@ -262,8 +279,7 @@ impl Engine {
 
     fn take_up_plan(&mut self) -> RowResult {
         if let Some(plan) = self.background.asked.take() {
-            // First all dirty pages of the write buffer go out. In BORG (4.4) only those go that
-            // the plan drops.
+            // First the dirty pages of the write buffer go out that the plan drops (BORG, 4.4).
             self.background.outgoing = self.may_open() && self.is_dirty();
             self.adopt(&plan);
             if self.background.outgoing {
@@ -290,6 +306,7 @@ impl Engine {
                     // A search of a large area pauses for clients.
                     self.background.wake_at(self.background.now);
                 }
+                self.note_left_log();
                 RowResult::Nothing
             }
         }

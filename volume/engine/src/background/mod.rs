@@ -4,17 +4,20 @@
 pub(crate) mod checkpoint;
 mod jobs;
 pub(crate) mod move_plan;
+mod plan_in_force;
 pub(crate) mod prove;
 pub(crate) mod scrub;
 pub(crate) mod trail;
 
+use rustc_hash::FxHashMap;
 use seekless_block::{
     Bytes, Duration, Extent, Flags, Op, PAGE_BYTES, PAGE_SECTORS, Sectors, SimTime, StreamId,
 };
 use seekless_learn::Plan;
 
 use crate::background::checkpoint::Checkpoint;
-use crate::background::move_plan::{PlanMove, Window};
+use crate::background::move_plan::Window;
+use crate::background::plan_in_force::PlanMove;
 use crate::background::prove::Prove;
 use crate::background::scrub::{Scrub, Scrubbing};
 use crate::background::trail::{Append, Ring};
@@ -100,6 +103,11 @@ pub(crate) struct Background {
     pub(crate) sums_awaited: bool,
     /// The last round of durability that a window waited for: the window's number, and the result.
     pub(crate) synced: Option<(u64, bool)>,
+    /// Dirty pages that leave the write buffer, by their new slot: their slot in the log. Records on
+    /// their way to the area say so.
+    pub(crate) relocating: FxHashMap<Slot, Slot>,
+    /// Dirty pages have left the write buffer for a plan, and its tail may not know.
+    pub(crate) left_log: bool,
     /// A window waits for readers of the segments that it overwrites.
     pub(crate) awaits_readers: bool,
     /// The number of windows so far.
@@ -130,7 +138,7 @@ pub(crate) struct Background {
     /// An administrator waited until just now.
     hurried_until: SimTime,
     destaging: bool,
-    /// A new plan was taken up: the dirty pages of the write buffer go home first.
+    /// A new plan was taken up: the dirty pages of the write buffer that it drops go home first.
     outgoing: bool,
     pub(crate) destage_not_before: SimTime,
     pub(crate) checkpoint_not_before: SimTime,
@@ -217,6 +225,7 @@ impl Background {
             && self.urgent.is_empty()
             && self.suspects.is_empty()
             && !self.superblock_due
+            && !self.left_log
             // The cause may be gone.
             && self.trouble.is_none()
     }

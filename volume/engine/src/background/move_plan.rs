@@ -3,13 +3,17 @@
 //! area, check them, durably void the old copies in its place, write, update the map. Chains and
 //! cycles within a window cost nothing. A copy that a window displaces is later read from home.
 //!
+//! Dirty pages that the plan keeps stay dirty (BORG, 4.4: relocate). A window takes them out of the
+//! write buffer: see [`crate::core::in_place`], rule 6.
+//!
 //! A move never changes a client's read: a copy becomes usable only when it is written whole, and
 //! only if nobody wrote its home since the window began.
 
 use seekless_block::{Extent, Op, PAGE_BYTES, PAGE_SECTORS, Sectors};
 use seekless_learn::Plan;
 
-use crate::background::{Job, JobStep, PIECE_PAGES, Progress, pages_in, stage};
+use crate::background::plan_in_force::PlanMove;
+use crate::background::{Job, JobStep, PIECE_PAGES, pages_in, stage};
 use crate::core::page_map::{CopyState, HomePage, Slot, slots};
 use crate::format::{Content, Entry};
 use crate::write_buffer::durability::Waiter;
@@ -17,60 +21,6 @@ use crate::{Engine, Target};
 
 /// Windows without motion that one search skips.
 const LOOKS: u32 = 64;
-
-/// The plan in force, and the position of its move.
-#[derive(Debug, Default)]
-pub(crate) struct PlanMove {
-    /// Runs in order of slot, none across a segment: `(slot, home page, pages)`.
-    wants: Vec<(Slot, HomePage, u32)>,
-    /// The first of `wants` in the next window.
-    next: usize,
-    /// The first segment of the next window, and the segment after the last.
-    segment: u32,
-    end: u32,
-    done: Sectors,
-    total: Sectors,
-    pub(crate) generation: u64,
-}
-
-impl PlanMove {
-    pub(crate) const fn is_over(&self) -> bool {
-        self.segment >= self.end
-    }
-
-    /// Goes on with a plan after a restart: copies in place stay, the others have yet to be moved.
-    pub(crate) fn resume(
-        &mut self,
-        wants: Vec<(Slot, HomePage, u32)>,
-        generation: u64,
-        segments: u32,
-    ) {
-        let pages = wants.iter().map(|&(.., n)| u64::from(n)).sum::<u64>();
-        let (next, segment, end, done) = (0, 0, segments, Sectors(0));
-        let total = Sectors(pages * PAGE_SECTORS);
-        *self = Self { wants, next, segment, end, done, total, generation };
-    }
-
-    /// The number of the plan in force; 0 without one.
-    pub(crate) const fn plan(&self) -> u64 {
-        if self.wants.is_empty() { 0 } else { self.generation }
-    }
-
-    /// All wanted runs: `(slot, home page, pages)`, in order of slot.
-    pub(crate) fn wants(&self) -> &[(Slot, HomePage, u32)] {
-        &self.wants
-    }
-
-    pub(crate) fn wanted(&self, slot: Slot) -> Option<HomePage> {
-        let at = self.wants.partition_point(|&(first, ..)| first <= slot).checked_sub(1)?;
-        let (first, page, n) = self.wants[at];
-        (slot - first < n).then(|| page + u64::from(slot - first))
-    }
-
-    pub(crate) const fn progress(&self) -> Progress {
-        Progress { done: self.done, total: self.total }
-    }
-}
 
 #[derive(Clone, Copy, Debug)]
 struct WindowPage {
@@ -191,6 +141,9 @@ impl Engine {
         } else {
             todo.end = self.geo.read_segments;
         }
+        if self.config.in_place {
+            todo.sort_homes();
+        }
         self.background.todo = todo;
         // A restart goes on with it.
         self.background.superblock_due = true;
@@ -220,7 +173,7 @@ impl Engine {
             if !dirty.is_empty() {
                 let todo = &mut self.background.todo;
                 (todo.segment, todo.next) = (segments.start, first);
-                return self.send_out(&dirty);
+                return self.make_way(&dirty);
             }
             leaving.iter().for_each(|&slot| self.copies.clear(slot));
             job.closed = in_the_way;
@@ -268,7 +221,7 @@ impl Engine {
                 sectors += Sectors(PAGE_SECTORS);
                 if let Some(item) = self.page_to_move(slot, page) {
                     in_the_way.extend(item.from.filter(|&s| self.copies.is_open(s)));
-                    let from = item.from.filter(|&s| self.copies.state(s) == CopyState::Clean);
+                    let from = item.from.filter(|&s| self.is_newest(s));
                     items.push(WindowPage { from, ..item });
                 }
             } else if self.copies.is_open(slot) {
@@ -312,10 +265,12 @@ impl Engine {
     fn page_to_move(&self, slot: Slot, page: HomePage) -> Option<WindowPage> {
         let stands = self.copies.home(slot) == Some(page);
         let copy = self.copies.find(page);
-        let stays = copy.is_some_and(|s| self.copies.is_log(s) && !self.may_leave_log(s, page));
+        let relocates = copy.is_some_and(|s| self.may_relocate(s, page));
+        let stays = copy
+            .is_some_and(|s| self.copies.is_log(s) && !relocates && !self.may_leave_log(s, page));
         let being_written = self.writes.open_overlaps(self.home_of(page, 1));
         // The log may use the place of a clean copy again: such a page is read from home.
-        let from = copy.filter(|&s| !self.copies.is_log(s));
+        let from = copy.filter(|&s| relocates || !self.copies.is_log(s));
         (!stands && !stays && !being_written).then_some(WindowPage { slot, page, from })
     }
 
@@ -325,6 +280,24 @@ impl Engine {
             && self.copies.is_log(slot)
             && self.copies.state(slot) == CopyState::Clean
             && !self.log.takes(page.0)
+    }
+
+    /// Whether a window may read this copy: not one in doubt.
+    fn is_newest(&self, slot: Slot) -> bool {
+        self.copies.is_log(slot) || self.copies.state(slot) == CopyState::Clean
+    }
+
+    /// Whether the plan takes a page out of the write buffer that is newer than home.
+    fn may_relocate(&self, slot: Slot, page: HomePage) -> bool {
+        self.may_open()
+            && self.copies.is_log(slot)
+            && self.copies.state(slot) == CopyState::Dirty
+            && !self.log.takes(page.0)
+    }
+
+    /// The slot of the write buffer from which a window takes a dirty page.
+    fn leaves_log(&self, item: &WindowPage) -> Option<Slot> {
+        item.from.filter(|&slot| self.copies.is_log(slot))
     }
 
     /// The runs to be read, in order of source.
@@ -383,6 +356,8 @@ impl Engine {
             WindowPhase::Write => self.step_write(job),
             WindowPhase::Seal if self.background.in_flight > 0 => JobStep::Wait,
             WindowPhase::Seal => self.open_copies(job),
+            // No other job may move the tail of the log while two slots may be found.
+            WindowPhase::Open if !self.background.relocating.is_empty() => JobStep::Wait,
             WindowPhase::Open => match self.synced(job) {
                 None if !self.log.starved && !self.log.failed => JobStep::Wait,
                 Some(true) => {
@@ -463,7 +438,13 @@ impl Engine {
             return JobStep::Over;
         }
         job.closed.extend(job.items.iter().map(|item| item.slot));
-        let records = self.records_that_open(&job.closed);
+        let mut records = self.records_that_open(&job.closed);
+        let whole = |item: &&WindowPage| !self.background.bad[(item.slot - job.base) as usize];
+        let leaves = job.items.iter().filter(whole);
+        let leaves = leaves.filter_map(|i| Some((i.page, self.leaves_log(i)?, i.slot)));
+        let leaves: Vec<(HomePage, Slot, Slot)> = leaves.collect();
+        let others = records.len();
+        records.extend(self.records_that_relocate(&leaves, others));
         self.log_for(job.number, records);
         job.phase = WindowPhase::Open;
         JobStep::Again
@@ -544,6 +525,8 @@ impl Engine {
                 let staged = (slot - job.base) as usize;
                 entries.push(match here {
                     Some(_) if self.background.bad[staged] => Entry::FREE,
+                    // Newer than home: a record alone says so.
+                    Some(item) if self.leaves_log(item).is_some() => Entry::FREE,
                     Some(item) => {
                         let sum = self.background.sums[staged];
                         Entry { home: item.page.0, state: CopyState::Clean, sum }
@@ -568,6 +551,9 @@ impl Engine {
     fn flip(&mut self, job: &mut Window) {
         for item in &job.items {
             let at = (item.slot - job.base) as usize;
+            if self.leaves_log(item).is_some() && !self.background.bad[at] {
+                continue; // the newest bytes stand in the log until a record says more
+            }
             let logged = self.copies.find(item.page).is_some_and(|s| self.copies.is_log(s));
             if self.background.bad[at] || logged {
                 self.stats.overtaken += PAGE_SECTORS;

@@ -1,6 +1,6 @@
 //! Writes in place (BORG, FAST'09, 4.5). In write-back, a write of pages with a copy of the plan
 //! goes to these copies. If a write also has pages without a copy, the engine splits the write.
-//! Dirty pages go home when a new plan is adopted, or in a drain.
+//! Dirty pages go home when a new plan drops them, or in a drain.
 //!
 //! The paper writes in place at once. After a crash, the paper treats every copy as newer than home
 //! (5.1). The rules here are:
@@ -14,16 +14,22 @@
 //!    copy a sum again, if no client wrote the copy since the destage began to read.
 //! 3. Recovery treats an open copy as dirty and without a sum, in any state. Each sector that no
 //!    flush covered has its old or its new bytes, as on a bare disk.
-//! 4. A copy is *closed* before its place gets another copy. The engine writes the bytes home,
-//!    flushes home, writes a tombstone, and flushes the area. Only then the place is void. Until
-//!    then, a write home of an open page counts as a write of a page in the log: see
-//!    [`Engine::is_live`]. A flush reaches the area as long as recovery may find an open copy there,
-//!    also in a drain: see [`Engine::area_counts`].
-//! 5. A record of the log that holds a page supersedes an open copy of this page.
+//! 4. A copy is *closed* before its place gets another copy, unless its page goes to the log (6).
+//!    The engine writes the bytes home, flushes home, writes a tombstone, and flushes the area.
+//!    Only then the place is void. Until then, a write home of an open page counts as a write of a
+//!    page in the log: see [`Engine::is_live`]. A flush reaches the area as long as recovery may
+//!    find an open copy there, also in a drain: see [`Engine::area_counts`].
+//! 5. A record of the log that holds a page supersedes an open copy of this page. A record that
+//!    opens a copy supersedes the page's entry in the log before it.
+//! 6. A dirty page that stays in the plan never has its newest bytes only where a window writes. If
+//!    a window is in its way, the page goes to the log, durably ([`crate::write_buffer::park`]). A
+//!    window that takes a dirty page out of the log writes the copy and flushes it. Then a record
+//!    opens the copy, and the log's entry of the page is no longer used. Recovery finds the one or
+//!    the other, with the same bytes. While the log is full, such pages go home.
 //!
 //! As on a bare disk, damage in a copy without a sum is not noticed.
 
-use seekless_block::{Extent, Flags, Op, PAGE_SECTORS, Request, Sectors, SimTime};
+use seekless_block::{Extent, Flags, Op, PAGE_BYTES, PAGE_SECTORS, Request, Sectors, SimTime};
 
 use crate::background::Job;
 use crate::background::move_plan::Moving;
@@ -265,6 +271,28 @@ impl Engine {
         dirty
     }
 
+    /// Makes way for a window. Pages that the plan keeps go to the log if it has space. The others
+    /// go home, before them.
+    pub(crate) fn make_way(&mut self, dirty: &[HomePage]) -> Moving {
+        let keeps = |page: &HomePage| self.background.todo.keeps(*page);
+        let (mut kept, dropped): (Vec<HomePage>, Vec<HomePage>) =
+            dirty.iter().copied().partition(keeps);
+        // A copy may be in the way of its own page, and of another one.
+        kept.sort_unstable();
+        kept.dedup();
+        let count = kept.len().min(self.destage_most()) as u64;
+        if !dropped.is_empty() {
+            self.send_out(&dropped)
+        } else if !self.may_open() || !self.log_has_room(count) {
+            self.send_out(&kept)
+        } else {
+            match self.send_out(&kept) {
+                Moving::Job(Job::Destage(job)) => Moving::Job(Job::Destage(job.into_log())),
+                other => other,
+            }
+        }
+    }
+
     /// Brings pages home whose copies must be closed.
     pub(crate) fn send_out(&mut self, dirty: &[HomePage]) -> Moving {
         let at = self.background.destage_not_before;
@@ -304,6 +332,67 @@ impl Engine {
         }
         self.copies.forget_opened();
         Moving::Nothing
+    }
+
+    /// The records that open copies of dirty pages of the log: page, slot in the log, new slot. The
+    /// copies are on the area. Beside them, `others` records are about to be logged. Without space
+    /// for all of them at once there are none: while a record waits for space, the window would wait
+    /// for the record, and the job that makes space for the window.
+    pub(crate) fn records_that_relocate(
+        &mut self,
+        some: &[(HomePage, Slot, Slot)],
+        others: usize,
+    ) -> Vec<Content> {
+        let newest = |&&(page, from, _): &&(HomePage, Slot, Slot)| {
+            self.copies.find(page) == Some(from)
+                && self.copies.state(from) == CopyState::Dirty
+                && !self.log.takes(page.0)
+                && !self.sync.is_void(&(page.0..page.0 + 1))
+                && !self.writes.open_overlaps(self.home_of(page.0, 1))
+        };
+        let mut some: Vec<(HomePage, Slot, Slot)> = some.iter().filter(newest).copied().collect();
+        // No plan of ours wants a page twice. Of an area that does, one copy is opened.
+        some.sort_unstable();
+        some.dedup_by_key(|&mut (page, ..)| page);
+        let entries: Vec<Entry> = some
+            .iter()
+            .map(|&(page, _, to)| Entry { home: page.0, state: CopyState::Dirty, sum: to.0.into() })
+            .collect();
+        let records: Vec<Content> = Content::pieces(&entries, Content::Opened).collect();
+        let count = (records.len() + others) as u64;
+        if records.is_empty() || !self.controls_begin_at_once(count) {
+            return Vec::new();
+        }
+        for &(_, from, to) in &some {
+            self.background.relocating.insert(to, from);
+            self.copies.open(to);
+        }
+        (self.log.holds_pages, self.log.emptied) = (true, false);
+        records
+    }
+
+    /// A record that opens copies has ended, or is dropped. From now on recovery may find the copy
+    /// that it opens for a page of the log. That copy is the newest, unless a client wrote the page
+    /// meanwhile: then a later record says so.
+    pub(crate) fn opened_copies(&mut self, entries: &[Entry], ok: bool) {
+        for entry in entries {
+            let (page, to) = (HomePage(entry.home), Slot(entry.sum as u32));
+            let Some(from) = self.background.relocating.remove(&to) else { continue };
+            let newest = self.copies.find(page) == Some(from);
+            if ok && newest {
+                let (state, sum) = (self.copies.state(from), self.copies.sum(from));
+                self.copies.set(to, page, state, sum);
+                self.copies.open(to);
+                self.background.left_log = true;
+                self.stats.moved_bytes += PAGE_BYTES;
+                self.stats.relocated_bytes += PAGE_BYTES;
+                continue;
+            }
+            self.copies.clear(to);
+            if ok {
+                self.sync.moves_void(page.0, from, to);
+            }
+        }
     }
 
     /// The records that open copies. The caller knows that the bytes of these copies are on the

@@ -5,6 +5,7 @@
 
 use seekless_block::{Duration, Extent, Flags, Op, PAGE_SECTORS, Request, Sectors};
 
+use crate::background::stage;
 use crate::core::page_map::{CopyState, HomePage};
 use crate::core::read::WAITS;
 use crate::core::write_order::{Mark, Since};
@@ -43,6 +44,8 @@ pub(crate) struct Absorbed {
     failed: bool,
     /// The area refused a write in place.
     pub(super) repeats: bool,
+    /// No client's: the engine moves the pages.
+    moves: bool,
 }
 
 impl Absorbed {
@@ -53,8 +56,18 @@ impl Absorbed {
         (mark, since): (Mark, Since),
         fua: bool,
     ) -> Self {
-        let (told, left, failed, repeats) = (false, 0, false, false);
-        Self { id, extent, mark, since, fua, told, left, failed, repeats }
+        let (told, left, failed, repeats, moves) = (false, 0, false, false, false);
+        Self { id, extent, mark, since, fua, told, left, failed, repeats, moves }
+    }
+
+    /// Whether more than one part has not ended.
+    pub(crate) const fn is_on_its_way(&self) -> bool {
+        self.left > 1
+    }
+
+    /// Whether the engine moves the pages, and no client wrote them.
+    pub(crate) const fn is_move(&self) -> bool {
+        self.moves
     }
 
     pub(super) const fn add_part(&mut self) {
@@ -297,6 +310,25 @@ impl Engine {
         }
     }
 
+    /// Pages of the staging memory, from this one on, go to the log, which has space. They are no
+    /// newer than what clients read. The caller ends the write: until then, writes of clients to
+    /// these pages wait.
+    pub(crate) fn absorb_staged(&mut self, extent: Extent, at: u32) -> u32 {
+        let since = self.writes.since();
+        let mark = self.writes.begin(extent);
+        let absorbed = Absorbed::new(RequestId(0), extent, (mark, since), false);
+        let write = self.absorbs.insert(Absorbed { moves: true, left: 1, ..absorbed }) as u32;
+        let pages = self.whole_pages_of(extent);
+        let mut page = pages.start;
+        while page < pages.end {
+            let from = stage(at + (page - pages.start) as u32);
+            let taken = self.log_append(write, page, pages.end - page, from);
+            self.absorbs[write as usize].left += 1;
+            page += taken;
+        }
+        write
+    }
+
     /// If all pages of a write stand in the open record, the new bytes replace the old ones there.
     fn rewrite(&mut self, id: RequestId, request: &Request) -> bool {
         let extent = request.extent;
@@ -349,6 +381,9 @@ impl Engine {
         self.absorbs.remove(write as usize);
         self.writes.end(mark);
         self.retry_blocked |= !self.blocked.is_empty();
+        if ended.moves {
+            return;
+        }
         if ended.repeats && self.repeat(&ended) {
             self.retry_blocked = true;
             return;

@@ -2,6 +2,8 @@
 //! starts at the log's tail: read in log order, check, sort by home, write. A client's write waits
 //! only for a destage of its own pages.
 
+use std::ops::Range;
+
 use seekless_block::{Extent, Op, PAGE_BYTES, Sectors};
 
 use crate::background::{JobStep, PIECE_PAGES, pages_in, stage};
@@ -12,12 +14,16 @@ use crate::write_buffer::ring::Segment;
 use crate::{Engine, Fault, MemoryMove, Output, Target, Trouble};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum DestagePhase {
+pub(super) enum DestagePhase {
     Read,
     Sum,
     Write,
     Sync,
     SyncLog,
+    /// The pages go to the log instead: see [`super::park`].
+    Park,
+    Parked,
+    SyncParked,
 }
 
 /// A read takes along a gap of up to this many pages: a sixth of a turn of the platter.
@@ -27,14 +33,18 @@ const GAP_PAGES: u32 = 16;
 #[derive(Debug)]
 pub(crate) struct Destage {
     /// In order of slot: home page, slot and page of the staging memory; later in order of home.
-    items: Vec<(HomePage, Slot, u32)>,
+    pub(super) items: Vec<(HomePage, Slot, u32)>,
     reads: Vec<(Slot, u32, u32)>,
-    next: usize,
+    pub(super) next: usize,
     /// Runs that could not be read in one piece are read page by page.
     singly: bool,
     /// Where the pages in order of home begin in the staging memory.
-    second: u32,
-    phase: DestagePhase,
+    pub(super) second: u32,
+    pub(super) phase: DestagePhase,
+    /// The pages go to the log, and stay dirty.
+    parks: bool,
+    /// Their writes, by number, and which of the items each holds.
+    pub(super) parked: Vec<(u32, Range<usize>)>,
     /// A client waits for this batch: no budget, and the tail stays.
     urgent: bool,
     written: u64,
@@ -54,6 +64,13 @@ pub(crate) enum DestagePages<'a> {
     Urgent(&'a [HomePage]),
     These(&'a [HomePage]),
     Oldest,
+}
+
+impl Destage {
+    /// The same batch, to the log instead of home.
+    pub(crate) fn into_log(self) -> Self {
+        Self { parks: true, ..self }
+    }
 }
 
 impl Engine {
@@ -107,6 +124,8 @@ impl Engine {
             singly: false,
             second,
             phase: DestagePhase::Read,
+            parks: false,
+            parked: Vec::new(),
             urgent: matches!(which, DestagePages::Urgent(_)),
             written: 0,
             spoiled: false,
@@ -137,6 +156,7 @@ impl Engine {
                     for slot in self.geo.slots_of(segment) {
                         if self.copies.state(slot) == CopyState::Dirty
                             && let Some(page) = self.copies.home(slot)
+                            && !self.waits_for_plan(page)
                             && !self.writes.open_overlaps(self.home_of(page, 1))
                         {
                             items.push((page, slot));
@@ -196,9 +216,12 @@ impl Engine {
                     return JobStep::Wait;
                 }
                 self.sort_by_home(job);
-                job.phase = DestagePhase::Write;
+                job.phase = if job.parks { DestagePhase::Park } else { DestagePhase::Write };
                 JobStep::Again
             }
+            DestagePhase::Park => self.park(job),
+            DestagePhase::Parked => self.flush_parked(job),
+            DestagePhase::SyncParked => self.parked_is_synced(job),
             DestagePhase::Write => self.write_destaged(job),
             DestagePhase::Sync => self.home_is_synced(job),
             DestagePhase::SyncLog => self.log_is_synced(job),
@@ -320,23 +343,28 @@ impl Engine {
         job.next = 0;
     }
 
+    /// How many pages from the next one on stand side by side at home, are still the newest, and are
+    /// written by no client, zeroes beside its write included.
+    pub(super) fn newest_run(&self, job: &Destage, most: usize) -> usize {
+        let still = |&(page, slot, _): &(HomePage, Slot, u32)| {
+            self.copies.find(page) == Some(slot)
+                && self.copies.state(slot) == CopyState::Dirty
+                && !self.background.locks(page.0..page.0 + 1)
+                && !self.writes.open_overlaps(self.home_of(page, 1))
+                && !self.was_written(slot, job.since)
+        };
+        let first = job.items.get(job.next).map_or(0, |item| item.0.0);
+        job.items[job.next..]
+            .iter()
+            .zip(pages(first..u64::MAX))
+            .take(most)
+            .take_while(|&(item, page)| item.0 == page && still(item))
+            .count()
+    }
+
     fn write_destaged(&mut self, job: &mut Destage) -> JobStep {
         while let Some(&(first, ..)) = job.items.get(job.next) {
-            // Only pages that are still the newest, and that no client is writing, zeroes beside
-            // its write included.
-            let still = |engine: &Self, &(page, slot, _): &(HomePage, Slot, u32)| {
-                engine.copies.find(page) == Some(slot)
-                    && engine.copies.state(slot) == CopyState::Dirty
-                    && !engine.background.locks(page.0..page.0 + 1)
-                    && !engine.writes.open_overlaps(engine.home_of(page, 1))
-                    && !engine.was_written(slot, job.since)
-            };
-            let run = job.items[job.next..]
-                .iter()
-                .zip(pages(first.0..u64::MAX))
-                .take(PIECE_PAGES as usize)
-                .take_while(|&(item, page)| item.0 == page && still(self, item))
-                .count();
+            let run = self.newest_run(job, PIECE_PAGES as usize);
             if run == 0 {
                 job.next += 1;
                 continue;

@@ -175,6 +175,13 @@ impl Sync {
         }
     }
 
+    /// The bytes of a void page stand in another slot too, and recovery finds them there.
+    pub(crate) fn moves_void(&mut self, page: u64, from: Slot, to: Slot) {
+        for void in self.all_voids().filter_map(|voids| voids.get_mut(&page)) {
+            void.copy = void.copy.map(|(slot, sum)| (if slot == from { to } else { slot }, sum));
+        }
+    }
+
     /// A flush of home failed: takes out the void pages that home may lack, with their bytes in the
     /// area.
     fn take_lost(&mut self) -> Vec<(HomePage, Slot, PageSum)> {
@@ -390,6 +397,7 @@ impl Engine {
         // Recovery ends at a record that is missing: nothing behind it is durable before a checkpoint.
         self.log.failed = true;
         self.sync.area_failed_at = self.writes.now();
+        self.unpark_all();
         self.fail_waiting_writes();
         self.area_writes_fail = true;
         self.area_fails();

@@ -10,6 +10,7 @@ pub(crate) mod destage;
 pub(crate) mod durability;
 mod homeward;
 pub(crate) mod log;
+pub(crate) mod park;
 pub(crate) mod ring;
 
 use seekless_block::{Duration, Extent, Op, Sectors, SimTime};
@@ -75,7 +76,8 @@ impl Engine {
     /// data.
     pub(crate) fn log_has_room(&self, pages: u64) -> bool {
         let log = &self.log;
-        if log.failed {
+        // Records without data that wait come first: they may open copies of these pages.
+        if log.failed || self.config.in_place && !log.controls.is_empty() {
             return false;
         }
         let per = u64::from(log.geo.segment_pages);
@@ -86,6 +88,17 @@ impl Engine {
         let reserve = if log.ring.segments > 8 { 2 } else { 1 };
         more + reserve <= u64::from(log.ring.free())
             && (1..=more as u32).all(|i| !self.is_read(log.ring.ahead(i)))
+    }
+
+    /// Whether this many records without data begin as soon as they are logged. The space that is left
+    /// for such records counts.
+    pub(crate) fn controls_begin_at_once(&self, records: u64) -> bool {
+        let log = &self.log;
+        let per = u64::from(log.geo.segment_pages);
+        let here = per - u64::from(log.head_page);
+        let goes_on = log.ring.free() > 0 && !self.is_read(log.ring.ahead(1));
+        let all = here + if goes_on { per } else { 0 };
+        !log.failed && log.controls.is_empty() && records <= all
     }
 
     /// Whether the records that may be in RAM hold this many pages.
@@ -121,7 +134,10 @@ impl Engine {
 
     /// Fails the records without data that wait for space.
     pub(crate) fn fail_controls(&mut self) {
-        while let Some((_, waiter)) = self.log.controls.pop_front() {
+        while let Some((content, waiter)) = self.log.controls.pop_front() {
+            if let Content::Opened(entries) = &content {
+                self.opened_copies(entries, false);
+            }
             if waiter {
                 self.control_done(false);
             }
@@ -332,12 +348,18 @@ impl Engine {
             if let Content::Data(entries) = &record.content { entries.len() as u64 } else { 0 };
         // A client waits for its data, and for tombstones.
         let client = data > 0 || matches!(record.content, Content::Tombstones(_));
+        // Clients' writes may wait for pages that make way for a plan, so the record takes its turn.
+        let moves = data > 0 && record.writes.iter().all(|&w| self.absorbs[w as usize].is_move());
         let (slot, index) = (record.slot, record.buffer);
         let extent: Extent = self.place_of(slot, 1 + data);
         self.stats.metadata_bytes += seekless_block::PAGE_BYTES;
         self.log.since_checkpoint += 1 + data;
         let memory = Some(Memory::Buffer { index, offset: Sectors(0) });
-        let class = if client { Class::Foreground } else { self.class_of_records() };
+        let class = match (moves, client) {
+            (true, _) => Class::InTurn,
+            (_, true) => Class::Foreground,
+            _ => self.class_of_records(),
+        };
         let origin = RequestOrigin::default();
         self.submit_as(class, io, Target::Area, Op::Write, extent, origin, memory);
     }
@@ -390,6 +412,10 @@ impl Engine {
         }
         let mut entries = match std::mem::replace(&mut record.content, Content::Data(Vec::new())) {
             Content::Data(entries) => entries,
+            Content::Opened(opened) => {
+                self.opened_copies(&opened, ok);
+                Vec::new()
+            }
             _ => Vec::new(),
         };
         if ok {

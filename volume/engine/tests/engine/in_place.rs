@@ -1,7 +1,7 @@
 //! Writes in place: where they go, what they leave after a crash, and when pages go home.
 
 use super::area::writeback;
-use super::log::{execute_all, in_flight, log_of};
+use super::log::{execute_all, flushes_area, in_flight, log_of};
 use super::rules::fail_in_flight;
 use super::*;
 use seekless_learn::Foreseen;
@@ -73,29 +73,42 @@ fn wait(world: &mut World) {
     }
 }
 
-/// 4.4: dirty pages go home in a reconfiguration, not before.
+/// 4.4: dirty pages go home in a reconfiguration that drops them, not before. The others stay dirty,
+/// whether they stand in a copy or in the log.
 #[test]
-fn dirty_pages_go_home_when_a_new_plan_comes() {
+fn dirty_pages_go_home_when_a_new_plan_drops_them() {
     let mut world = opened();
     for page in [25, 5, 50, 51] {
         world.issue_settled(Op::Write, home(page, 1));
     }
     wait(&mut world);
     assert_eq!((world.engine.dirty(), world.engine.stats().destaged_bytes), (Sectors(32), 0));
-    world.handle_settled(Input::Install(plan_of(&[(25, 2, 0), (30, 1, 0)])));
-    // Page 25 stays in the plan, and goes home with its segment. In the paper it would not (4.4).
-    assert_eq!(world.engine.stats().destaged_bytes, 4 * 4096, "25 shares the segment of 30");
-    assert_eq!(world.engine.dirty(), Sectors(0));
-    world.issue(Op::Read, home(5, 1));
-    assert_eq!(world.waiting[0].target, Target::Home);
-    world.settle_and_read();
-    // And what is written afterwards stays until the next plan.
-    for page in [50, 52, 60] {
+    // Page 25 keeps its slot, but its segment is written again.
+    world.handle_settled(Input::Install(plan_of(&[(25, 2, 0), (30, 1, 0), (51, 1, 0)])));
+    assert_eq!(world.engine.stats().destaged_bytes, 2 * 4096, "5 and 50");
+    assert_eq!(world.engine.dirty(), Sectors(16), "25 and 51");
+    // 25 went to the log, and both left it.
+    assert_eq!(world.engine.stats().relocated_bytes, 3 * 4096);
+    for (page, place) in [(5, None), (25, Some(0)), (51, Some(3))] {
+        world.issue(Op::Read, home(page, 1));
+        let newest = place.map_or((Target::Home, GRID + page * 8, 8), |place| {
+            (Target::Area, FIRST + place * 8, 8)
+        });
+        assert_eq!(sent(&world), [newest], "page {page}");
+        world.settle();
+    }
+    // What is written afterwards stays until the next plan.
+    let in_place = world.engine.stats().in_place;
+    for page in [25, 50, 51, 52, 60] {
         world.issue_settled(Op::Write, home(page, 1));
     }
     wait(&mut world);
-    assert_eq!(world.engine.stats().destaged_bytes, 4 * 4096);
-    assert_eq!(world.engine.dirty(), Sectors(24));
+    assert_eq!(world.engine.stats().in_place, in_place + 2);
+    assert_eq!(world.engine.stats().destaged_bytes, 2 * 4096);
+    assert_eq!(world.engine.dirty(), Sectors(40));
+    world.crash_and_read([1; 32]);
+    world.handle_settled(Input::Command(Command::Drain));
+    world.home_is_complete();
 }
 
 /// The mark stands in the log before the first write in place, and recovery believes it, not the
@@ -238,7 +251,7 @@ fn a_page_that_leaves_the_log_for_the_plan_does_not_come_back() {
         world.issue(Op::Write, Extent::new(GRID + 50 * 8 + 1, 2));
         in_place += world.engine.stats().in_place;
         while world.completed == asked {
-            world.execute(0);
+            assert!(go_on_or_wait(&mut world), "the write waits for nothing");
         }
         flush_and_crash(&mut world);
         world.read_all();
@@ -247,6 +260,154 @@ fn a_page_that_leaves_the_log_for_the_plan_does_not_come_back() {
         }
     }
     assert!(in_place > 0, "the page never had a copy of the plan");
+}
+
+/// The steps of a reconfiguration that keeps the dirty pages 25 and 26, one more each time, until
+/// there are no more. Then `ends` looks at the world.
+fn at_each_step(plan: &[(u64, u64, u64)], mut ends: impl FnMut(&mut World)) {
+    for steps in 0.. {
+        let mut world = opened();
+        world.issue(Op::Write, home(25, 2));
+        world.issue_settled(Op::Flush, Extent::default());
+        world.handle(Input::Install(plan_of(plan)));
+        let mut taken = 0;
+        while taken < steps && go_on_or_wait(&mut world) {
+            taken += 1;
+        }
+        if taken < steps {
+            let destaged = world.engine.stats().destaged_bytes;
+            assert_eq!((world.engine.dirty(), destaged), (Sectors(16), 0));
+        }
+        ends(&mut world);
+        if taken < steps {
+            break;
+        }
+    }
+}
+
+/// A client's write, and its flush, end as soon as they can. Then the power fails.
+fn write_soon_and_crash(world: &mut World, extent: Extent) {
+    let asked = world.completed;
+    world.issue(Op::Write, extent);
+    while world.completed == asked {
+        let client = |io: &Io| matches!(io.memory, Some(Memory::Client { .. }));
+        match world.waiting.iter().position(client) {
+            Some(at) => world.execute(at),
+            None => assert!(go_on_or_wait(world), "the write waits for nothing"),
+        }
+    }
+    flush_and_crash(world);
+    world.read_all();
+}
+
+/// Plans that keep pages 25 and 26: in their slots, in a segment that is written again; in another
+/// order; in a segment of a later window.
+const KEPT: [&[(u64, u64, u64)]; 3] =
+    [&[(25, 2, 0), (30, 1, 0)], &[(26, 1, 0), (40, 3, 0), (25, 1, 0)], &[(30, 7, 0), (25, 2, 8)]];
+
+/// 4.4: dirty pages that stay in the plan stay dirty. The power fails at any moment of the move.
+#[test]
+fn a_dirty_page_that_stays_in_the_plan_is_found_at_any_moment() {
+    for plan in KEPT {
+        at_each_step(plan, |world| world.crash_and_read([1; 32]));
+    }
+}
+
+/// At any moment of the move a client writes such a page, in part or whole, and the power fails after
+/// the flush.
+#[test]
+fn a_write_of_a_page_that_is_moved_while_it_is_dirty_is_found() {
+    let parts = [Extent::new(GRID + 25 * 8 + 1, 2), home(25, 1)];
+    for (plan, part) in KEPT.iter().flat_map(|plan| parts.map(|part| (plan, part))) {
+        at_each_step(plan, |world| write_soon_and_crash(world, part));
+    }
+}
+
+/// Clients may wait for such a page, and it is not theirs: its record takes its turn, and so does the
+/// flush behind it.
+#[test]
+fn the_way_of_a_page_that_makes_way_for_a_plan_is_work_of_the_plan() {
+    let mut world = opened();
+    world.issue(Op::Write, home(25, 2));
+    world.issue_settled(Op::Flush, Extent::default());
+    world.handle(Input::Install(plan_of(KEPT[0])));
+    let record = |io: &Io| {
+        (io.target, io.op, io.extent.len) == (Target::Area, Op::Write, Sectors(3 * 8))
+    };
+    go_on(&mut world, |world| world.waiting.iter().any(record));
+    let at = in_flight(&world, record);
+    assert_eq!(world.waiting[at].class, Class::InTurn);
+    world.execute(at);
+    let flush = in_flight(&world, flushes_area);
+    assert_eq!(world.waiting[flush].class, Class::InTurn);
+    world.settle_and_read();
+    assert_eq!(world.engine.stats().relocated_bytes, 4 * 4096, "to the log, and out of it");
+}
+
+/// A flush of the area fails while such pages are on their way to the log, and the host forgets them:
+/// they still stand where they stood.
+#[test]
+fn a_page_that_makes_way_is_read_though_the_area_forgets_its_record() {
+    let mut world = opened();
+    world.issue(Op::Write, home(25, 2));
+    world.issue_settled(Op::Flush, Extent::default());
+    world.handle(Input::Install(plan_of(KEPT[0])));
+    let record = |io: &Io| {
+        (io.target, io.op, io.extent.len) == (Target::Area, Op::Write, Sectors(3 * 8))
+    };
+    go_on(&mut world, |world| world.waiting.iter().any(record));
+    let at = in_flight(&world, record);
+    let place = world.waiting[at].extent;
+    world.execute(at);
+    // The flush behind the record is on its way, and a client's fails.
+    world.issue(Op::Flush, Extent::default());
+    fail_in_flight(&mut world, |io| flushes_area(io) && !io.class.is_background());
+    world.area.write_zeroes(place).unwrap();
+    world.issue(Op::Read, home(25, 2));
+    let at = in_flight(&world, |io| io.op == Op::Read);
+    assert_eq!(world.waiting[at].extent, Extent::new(FIRST, 16), "not from the log");
+    world.execute(at);
+    world.settle_and_read();
+    world.home_is_complete();
+}
+
+/// Pages that the plan keeps fill the log: some of them go home, and the move ends.
+#[test]
+fn a_log_full_of_pages_that_the_plan_keeps_holds_up_no_move() {
+    let mut world = opened();
+    world.issue_settled(Op::Write, home(25, 2));
+    let mut page = 30;
+    loop {
+        world.issue(Op::Write, home(page, 1));
+        let full = sent(&world).contains(&(Target::Home, GRID + page * 8, 8));
+        execute_all(&mut world);
+        if full {
+            break;
+        }
+        page += 1;
+        assert!(page < 64, "the log is never full");
+    }
+    let logged = (page - 30).min(24);
+    world.handle_settled(Input::Install(plan_of(&[(29, 1, 0), (25, 2, 0), (30, logged, 0)])));
+    assert!(world.engine.stats().destaged_bytes > 0, "what was in the way went home");
+    assert!(world.engine.stats().relocated_bytes > 0, "and the log's pages left it");
+    let absorbed = world.engine.stats().absorbed;
+    world.issue_settled(Op::Write, home(60, 1));
+    assert_eq!(world.engine.stats().absorbed, absorbed + 1, "it has space for others");
+    world.read_all();
+    world.crash_and_read([1; 32]);
+}
+
+/// A page that goes home after such a move, and that a client writes there: neither the log nor the
+/// copy may bring back its bytes.
+#[test]
+fn a_dirty_page_that_was_moved_does_not_come_back() {
+    for plan in KEPT {
+        at_each_step(plan, |world| {
+            world.handle(Input::Command(Command::Drain));
+            write_soon_and_crash(world, home(25, 1));
+        });
+    }
 }
 
 /// The last open copy is dropped in a drain: the log must learn of that before a flush of what is
@@ -356,7 +517,7 @@ fn a_copy_is_not_closed_while_its_page_goes_to_the_log() {
     world.issue(Op::Write, home(25, 1));
     world.issue_settled(Op::Flush, Extent::default());
     // Page 25 goes home first. From here on no write goes to a copy in this window.
-    world.handle(Input::Install(plan_of(&[(25, 2, 0), (30, 1, 0)])));
+    world.handle(Input::Install(plan_of(&[(26, 1, 0), (30, 1, 0)])));
     let goes_home = |io: &Io| (io.target, io.op) == (Target::Home, Op::Write);
     go_on(&mut world, |world| world.waiting.iter().any(goes_home));
     world.issue(Op::Write, home(26, 1));

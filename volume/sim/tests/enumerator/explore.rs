@@ -53,6 +53,8 @@ pub(crate) struct Tally {
     pub(crate) done: [u64; 5],
     /// In the histories: writes that went to copies in place, whole or in part.
     pub(crate) in_place: u64,
+    /// In the histories: pages newer than home that a plan moved within the area.
+    pub(crate) relocated: u64,
     /// In lives with a trail: pages appended, reads of the trail, rounds of the ring, copies that
     /// a write dropped, copies in doubt at an attach, copies proven.
     pub(crate) trail: [u64; 6],
@@ -81,6 +83,7 @@ impl Tally {
         self.failed += other.failed;
         self.scrubbed += other.scrubbed;
         self.in_place += other.in_place;
+        self.relocated += other.relocated;
         self.scrubs.iter_mut().zip(other.scrubs).for_each(|(sum, n)| *sum += n);
         self.count(&other.done, &other.trail);
     }
@@ -211,6 +214,7 @@ pub(crate) fn explore<M: Machine>(
     tally.failed += live.failed;
     tally.scrubbed += live.scrubbed;
     tally.in_place += live.in_place;
+    tally.relocated += live.relocated;
     Ok(())
 }
 

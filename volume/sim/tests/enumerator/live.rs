@@ -36,6 +36,8 @@ pub(super) struct Live<M> {
     pub(super) scrubbed: u64,
     /// Writes that went to copies in place, in the lives before this one.
     pub(super) in_place: u64,
+    /// Pages newer than home that a plan moved within the area, in the lives before this one.
+    pub(super) relocated: u64,
     /// Failed I/Os in the lives before this one.
     pub(super) failed: u64,
 }
@@ -79,6 +81,7 @@ impl<M: Machine> Live<M> {
             trail: [0; 6],
             scrubbed: 0,
             in_place: 0,
+            relocated: 0,
             failed: 0,
         })
     }
@@ -95,6 +98,7 @@ impl<M: Machine> Live<M> {
             s.proven,
         ];
         self.in_place += s.in_place;
+        self.relocated += s.relocated_bytes / PAGE_BYTES;
         self.done.iter_mut().zip(pages).for_each(|(sum, n)| *sum += n);
         if self.world.setup.has_trail() {
             let [appended, .., reads, proven] = pages;
