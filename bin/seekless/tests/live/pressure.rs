@@ -66,6 +66,20 @@ fn missing() -> Option<String> {
     host::lacks("root fuse ext4 mkfs.ext4 losetup dd sh timeout").or_else(no_group)
 }
 
+/// Where the threads of these programs wait in the kernel, and the memory of the group.
+fn standing(programs: &[u32], group: &Group) -> String {
+    let text = |path: PathBuf| fs::read_to_string(path).unwrap_or_default();
+    let mut all = text(group.0.join("memory.stat"));
+    for program in programs {
+        let tasks = fs::read_dir(format!("/proc/{program}/task")).into_iter().flatten().flatten();
+        for task in tasks.map(|task| task.path()) {
+            let [name, stack] = ["comm", "stack"].map(|part| text(task.join(part)));
+            all.push_str(&format!("{}: {name}{stack}", task.display()));
+        }
+    }
+    all
+}
+
 /// Writes more than the limit to a new file system on the mount, inside the group. The disk's image
 /// is a sparse file in `on`. `pauses`: the server stands still for so long, again and again, so that
 /// the writer fills all memory of the group before the server goes on.
@@ -117,6 +131,7 @@ fn write_under(
         }
     };
     if status.is_none() {
+        println!("{}", standing(&[server.id(), dd.id()], &group));
         abort(connection);
         dd.wait().unwrap();
     }
