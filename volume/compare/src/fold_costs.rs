@@ -25,7 +25,8 @@ pub struct FoldCosts {
     pub joules: Option<f64>,
     /// Mean response time.
     pub response_ms: f64,
-    /// From the first request to the last answer.
+    /// From the first request to the last answer. In an open loop also the pause before the first
+    /// request, but for the first fold.
     pub span_s: f64,
     /// Requests answered from RAM, also after a wait for a read in flight.
     pub cache_hits: u64,

@@ -262,11 +262,11 @@ impl Running {
 
     pub(crate) fn lap(&mut self) -> Result<(), StudyError> {
         let measured = self.timed(|this| match &mut this.world {
-            World::Told(simulation) => simulation.lap(),
+            World::Told(simulation) => simulation.lap_on_time(),
             World::Guarded(guarded) => guarded.lap(),
-            World::Replicating(r) => r.simulation.lap(),
+            World::Replicating(r) => r.simulation.lap_on_time(),
             World::Shuffled(simulation, shuffle) => {
-                let mut measured = simulation.lap()?;
+                let mut measured = simulation.lap_on_time()?;
                 if let Some(shuffle) = shuffle {
                     shuffle.price(&this.disk, &mut measured)?;
                 }

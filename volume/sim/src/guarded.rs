@@ -184,6 +184,8 @@ impl Guarded {
             metered.take();
             metered.counts(Duration::ZERO);
             metered.sim.empty_ram();
+            // Other systems begin here, so no pause precedes the next request.
+            metered.sim.restart_times();
         }
         (self.guard, self.days) = (Guard::default(), Vec::new());
         self.set_bypass(false);
@@ -201,7 +203,7 @@ impl Guarded {
         Ok(())
     }
 
-    /// What the actual system cost since the last lap; see [`Simulation::lap`].
+    /// What the actual system cost since the last lap; see [`Simulation::lap_on_time`].
     pub fn lap(&mut self) -> Result<Measured, SimError> {
         self.serve_all_known()?;
         self.vanilla.lap()?;

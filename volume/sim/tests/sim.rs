@@ -129,6 +129,26 @@ fn open_loop_waits_for_arrivals_and_counts_queueing_and_idleness() {
     assert_eq!(m.nonsequential, 1, "back from sector 8 to 0");
 }
 
+/// At 1000 ms the first sector of a track passes, at 1000.8 ms sector 8.
+#[test]
+fn the_pause_before_a_lap_on_time_is_a_part_of_it() {
+    let laps = |on_time: bool| {
+        let mut sim = Simulation::new(toy(), config(OPEN, Scheduler::Fcfs)).unwrap();
+        [read(7, 0, 8), read(1007, 8, 8)].map(|request| {
+            sim.offer(&request).unwrap();
+            let lap = if on_time { sim.lap_on_time() } else { sim.lap() };
+            lap.unwrap()
+        })
+    };
+    let [first, second] = laps(true);
+    assert_eq!(first.span, Duration::from_micros(800));
+    assert_eq!(second.span, Duration::from_micros(1_000_800));
+    assert!((second.energy.idle.as_joules_f64() - 3.0 * 0.9992).abs() < 1e-9);
+    let [first, second] = laps(false);
+    assert_eq!((first.span, second.span), (Duration::from_micros(800), Duration::from_micros(800)));
+    assert_eq!(second.energy.idle.as_joules_f64(), 0.0);
+}
+
 #[test]
 fn a_deep_queue_lets_the_scheduler_choose() {
     let requests: Vec<Request> =

@@ -284,6 +284,36 @@ fn the_answer_ends_with_what_to_type_and_with_a_year() {
     assert!(ran.out.contains("--policy") && ran.out.contains("nothing was written"), "{}", ran.out);
 }
 
+/// A read every ten seconds in the first 50 minutes of each of five days, then silence.
+fn five_days() -> String {
+    let reads = scattered(&mut Dice::new(26), 1_500);
+    let line = |(i, (start, len, _)): (u64, &(u64, u64, bool))| {
+        format!("{}.0 0 {start} {len} 1\n", i / 300 * 86_400_000 + i % 300 * 10_000)
+    };
+    (0..).zip(&reads).map(line).collect()
+}
+
+/// In standby the disk takes 1 W instead of 8 W. Pauses of ten seconds are too short for it, but each
+/// night has 83,410 s: 83 kJ, and 0.1 kJ for a stop and a start, instead of 667 kJ. A day, which is a
+/// fold, has 691 kJ.
+#[test]
+fn the_nights_between_the_folds_of_an_open_loop_count() {
+    let place = Place::with("a.trace", five_days());
+    let args = ["a.trace", "--disk", "wd800jb", "--cache", "1MiB", "--open-loop"];
+    let advice = advice(&place, &[&args[..], &["--policy", "adaptive,borg"]].concat());
+    assert_eq!(advice["fold_days"], serde_json::json!([1, 1, 1, 1, 1]));
+    let tried = advice["tried"].as_array().unwrap();
+    for t in tried.iter().filter(|t| t["change"] != "layout" || t["replan_folds"].is_null()) {
+        let span_s = number(&t["total"]["span_s"]);
+        let days = span_s / 86_400.0;
+        assert!((days / 4.0 - 1.0).abs() < 0.01, "{}: {span_s} s", t["system"]);
+    }
+    let stops = tried.iter().find(|t| t["system"] == "spin-down adaptive").unwrap();
+    let share = number(&stops["saves_energy"]["share"]);
+    assert!((0.80..0.86).contains(&share), "{share}");
+    assert!(words(&advice).contains("spin-down adaptive saves 8"), "{}", words(&advice));
+}
+
 /// The trail saves time and costs writes, for which an object store sends a bill.
 #[test]
 fn money_decides_where_operations_are_billed() {
