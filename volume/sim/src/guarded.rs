@@ -173,12 +173,18 @@ impl Guarded {
         Ok(())
     }
 
-    /// Ends a training: guard and days begin again, and RAM is empty, as that of a system that was not trained. The
-    /// policy keeps what it learned, and its trail. Returns the background work of the training.
+    /// Ends a training: guard and days begin again, and RAM and write buffer are empty, as those of a system that was not
+    /// trained. The policy keeps what it learned, and its trail. Returns the background work of the training.
     pub fn end_training(&mut self) -> Result<Duration, SimError> {
         self.serve_all_known()?;
-        self.vanilla.sim.end_ios()?;
-        self.actual.sim.end_ios()?;
+        for sim in [&mut self.vanilla.sim, &mut self.actual.sim] {
+            // The measured part pays for the writes that it absorbs, and for no others. A system that
+            // served nothing has none.
+            if !self.days.is_empty() {
+                sim.empty_buffer()?;
+            }
+            sim.end_ios()?;
+        }
         let background = self.lap()?.background.busy();
         for metered in [&mut self.actual, &mut self.vanilla] {
             metered.take();

@@ -177,6 +177,17 @@ impl Simulation {
         self.step_while(|s| !s.engine.is_drained())
     }
 
+    /// As [`Self::drain`], but then the write buffer absorbs again.
+    pub fn empty_buffer(&mut self) -> Result<(), SimError> {
+        if self.engine.mode() == Mode::WriteThrough {
+            return Ok(());
+        }
+        self.drain()?;
+        self.set_mode(Mode::WriteBack);
+        // Writes follow once the superblock is written.
+        self.step_while(|s| s.engine.mode() == Mode::WriteThrough && s.next_event().is_some())
+    }
+
     /// Lets time pass until the last answer, and then until the drive has ended the I/Os that it
     /// has at that time. No client waits for them: pages that are read ahead, pieces of a trail.
     pub fn end_ios(&mut self) -> Result<(), SimError> {

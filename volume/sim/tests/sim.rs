@@ -417,6 +417,25 @@ fn a_write_buffer_that_works_is_no_fault_of_the_policy() {
     assert!(guard.worst_excess() < Duration::from_millis(1_500), "{guard:?}");
 }
 
+/// 300 writes before, one after: at the end one page goes home.
+#[test]
+fn the_measured_part_does_not_pay_for_what_the_training_left_in_the_write_buffer() {
+    let (disk, mut sim) = adaptive(Sectors(256 << 11), CLOSED);
+    sim.engine = sim.engine.with_write_buffer(25, Duration::ZERO);
+    let mut guarded = Guarded::new(&disk, &sim, None).unwrap();
+    let write = |start| Request::new(SimTime(0), Op::Write, Extent::new(start, 8));
+    for start in scattered(&mut Dice::new(34), 300) {
+        guarded.offer(0, &write(start)).unwrap();
+    }
+    let trained = guarded.end_training().unwrap();
+    // Even in order of address each page takes 2 ms.
+    assert!(trained > Duration::from_millis(600), "{trained:?}");
+    guarded.offer(1, &write(800)).unwrap();
+    guarded.drain().unwrap();
+    let m = guarded.lap().unwrap();
+    assert_eq!((m.engine.absorbed, m.engine.destaged_bytes), (1, 4096), "{:?}", m.engine);
+}
+
 const OPEN: Replay = Replay::Open;
 
 #[test]
