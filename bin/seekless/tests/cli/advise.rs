@@ -232,6 +232,28 @@ fn operations_are_counted_and_priced_where_somebody_sends_a_bill() {
     );
 }
 
+/// A device that bills its capacity alone costs nothing for operations, but more for the capacity:
+/// its operations are compared with nothing.
+#[test]
+fn a_device_that_bills_no_operations_is_not_said_to_save_their_price() {
+    let place = Place::with("a.trace", disksim(&scattered(&mut Dice::new(27), 1200)));
+    let others = "cloud-ssd,cloud-hdd,object-store";
+    let args = ["a.trace", "--disk", "cloud-hdd-metered", "--or", others];
+    let advice = advice(&place, &[&args[..], &["--policy", "borg"]].concat());
+    assert_eq!(advice["ranked_by"], "money");
+    let tried = advice["tried"].as_array().unwrap();
+    let of = |name: &str| tried.iter().find(|t| t["system"] == name).unwrap();
+    for (name, bills) in [("cloud-ssd", false), ("cloud-hdd", false), ("object-store", true)] {
+        for key in ["saves_usd", "held_out_saves_usd"] {
+            assert_eq!(of(name).get(key).is_some(), bills, "{name}: {key}");
+        }
+        assert!(bills || !words(&advice).contains(&format!("{name} saves")), "{}", words(&advice));
+    }
+    let layouts = tried.iter().filter(|t| t["change"] == "device_layout");
+    let devices: Vec<&Value> = layouts.map(|t| &t["device"]).collect();
+    assert_eq!(devices, ["object-store"]);
+}
+
 /// Without an arm, most of the time is latency.
 #[test]
 fn a_device_without_an_arm_is_not_said_to_spend_its_time_in_transfer() {
