@@ -45,7 +45,7 @@ pub(crate) struct Running {
     pub(crate) plan: Plan,
     /// First sector of its area, if it has one.
     pub(crate) area_at: Option<Lba>,
-    /// Measurements, fold by fold.
+    /// Measurements, fold by fold. All of them are there after the last fold.
     pub(crate) laps: Vec<Measured>,
     /// Background work of the training, which no lap counts.
     trained: Duration,
@@ -260,20 +260,27 @@ impl Running {
         })
     }
 
+    /// Ends a fold. A clairvoyant policy ends it later: it has yet to serve the last requests.
     pub(crate) fn lap(&mut self) -> Result<(), StudyError> {
-        let measured = self.timed(|this| match &mut this.world {
-            World::Told(simulation) => simulation.lap_on_time(),
-            World::Guarded(guarded) => guarded.lap(),
-            World::Replicating(r) => r.simulation.lap_on_time(),
-            World::Shuffled(simulation, shuffle) => {
-                let mut measured = simulation.lap_on_time()?;
-                if let Some(shuffle) = shuffle {
-                    shuffle.price(&this.disk, &mut measured)?;
+        let ended = self.timed(|this| {
+            let measured = match &mut this.world {
+                World::Told(simulation) => simulation.lap_on_time()?,
+                World::Guarded(guarded) => {
+                    guarded.end_lap()?;
+                    return Ok(guarded.take_laps());
                 }
-                Ok(measured)
-            }
+                World::Replicating(r) => r.simulation.lap_on_time()?,
+                World::Shuffled(simulation, shuffle) => {
+                    let mut measured = simulation.lap_on_time()?;
+                    if let Some(shuffle) = shuffle {
+                        shuffle.price(&this.disk, &mut measured)?;
+                    }
+                    measured
+                }
+            };
+            Ok(vec![measured])
         })?;
-        self.laps.push(measured);
+        self.laps.extend(ended);
         Ok(())
     }
 
