@@ -172,11 +172,13 @@ pub struct Measured {
     pub foreground: Phases,
     /// Reconfiguration's busy time.
     pub background: Phases,
+    /// Of it, that before the span.
+    pub before: Duration,
     /// Both, by kind of I/O; flushes count as writes.
     pub costs: IoCosts,
     /// Energy within the span, without that of the background.
     pub energy: EnergyByState,
-    /// Energy of the background, also before the first request.
+    /// Energy of the background, also before the span.
     pub background_energy: Energy,
     /// Time in each state, with background work; the sum is the span.
     pub state_time: TimeByState,

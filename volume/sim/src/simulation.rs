@@ -338,6 +338,7 @@ impl Simulation {
         if self.started.is_none() {
             self.usage_before = self.drive.usage(self.now);
             self.started = Some(self.now);
+            self.measured.before = self.measured.background.busy();
         }
         match self.config.replay {
             Replay::Closed { depth } => self.wait_below(depth),

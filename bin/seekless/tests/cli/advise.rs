@@ -291,17 +291,41 @@ fn a_device_without_an_arm_is_not_said_to_spend_its_time_in_transfer() {
     assert!(!said.contains("faster transfer"), "{said}");
 }
 
-/// The command is one that the program takes, and a year is the trace's saving above idle power, in
-/// proportion.
-#[test]
-fn the_answer_ends_with_what_to_type_and_with_a_year() {
+/// 500 places again and again: a request every ten seconds, for two days.
+fn two_days() -> String {
     let once = scattered(&mut Dice::new(24), 500);
-    // A request every ten seconds, for two days.
     let lines = once.iter().cycle().take(17_280).enumerate();
     let line = |(i, &(start, len, _)): (usize, &(u64, u64, bool))| {
         format!("{}.0 0 {start} {len} 1\n", i * 10_000)
     };
-    let place = Place::with("a.trace", lines.map(line).collect::<String>());
+    lines.map(line).collect()
+}
+
+/// The arm takes 6 W more than rotation and idling. So a second by which the faster system ends
+/// earlier, or in which it moves data before its folds, counts 8 W less.
+#[test]
+fn a_year_counts_moves_above_idle_power() {
+    let place = Place::with("a.trace", two_days());
+    let args = ["a.trace", "--disk", "wd800jb", "--cache", "1MiB", "--policy", "borg"];
+    let advice = advice(&place, &args);
+    let (now, then) = (&advice["tried"][0]["total"], &chosen(&advice)["total"]);
+    let saves = |key: &str| number(&now[key]) - number(&then[key]);
+    let moving_s = number(&then["background_busy_s"]);
+    let a_year = 17_280.0 / number(&now["requests"]) * 365.25 / 2.0;
+    let by_hand = (saves("joules") - 8.0 * (saves("span_s") - moving_s)) * a_year;
+    let joules = number(&advice["a_year"]["joules"]);
+    assert!((joules / by_hand - 1.0).abs() < 0.01, "{joules}, by hand {by_hand}");
+    let idling = 8.0 * moving_s * a_year;
+    assert!(idling > 0.03 * by_hand, "{idling} of {by_hand}: the moves are too few to be seen");
+    let most = 6.0 * saves("positioning_s") * a_year;
+    assert!(0.0 < joules && joules <= most, "{joules}, at most {most}");
+}
+
+/// The command is one that the program takes, and a year is the trace's saving above idle power, in
+/// proportion.
+#[test]
+fn the_answer_ends_with_what_to_type_and_with_a_year() {
+    let place = Place::with("a.trace", two_days());
     let args = ["a.trace", "--disk", "wd800jb", "--cache", "1MiB"];
     let advice = advice(&place, &args);
     let (now, then) = (&advice["tried"][0]["total"], &chosen(&advice)["total"]);
