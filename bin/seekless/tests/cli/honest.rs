@@ -69,6 +69,23 @@ fn a_second_half_unlike_the_first_gains_nothing_that_was_not_foreseen() {
     assert!(number(&run_of(&json, "borg")["background_busy_s"]) > 0.0);
 }
 
+/// A quarter of 256 MiB, and of 2 GiB.
+#[test]
+fn write_buffers_of_several_sizes_are_named() {
+    let place = Place::with("a.trace", disksim(&scattered(&mut Dice::new(16), 200)));
+    let cases: [(&str, &[&str], bool); 4] = [
+        ("vanilla,borg,adaptive", &["--write-buffer", "25%"], true),
+        ("vanilla,borg,adaptive", &["--write-buffer", "25%", "--optimized", "256MiB"], false),
+        ("vanilla,borg,adaptive:trail=off", &["--write-buffer", "25%"], false),
+        ("vanilla,borg,adaptive", &[], false),
+    ];
+    for (policies, buffer, differ) in cases {
+        let args = ["a.trace", "--disk", "wd800jb", "--policy", policies];
+        let notes = place.json(&[&args[..], buffer].concat())["notes"].to_string();
+        assert_eq!(notes.contains("the write buffers differ"), differ, "{policies}: {notes}");
+    }
+}
+
 /// An `fstrim` in the training, as one on the first day of a week: its space is free when the
 /// measurement begins, unless the training writes there again.
 #[test]
