@@ -49,6 +49,8 @@ pub(crate) struct Running {
     pub(crate) laps: Vec<Measured>,
     /// Background work of the training, which no lap counts.
     trained: Duration,
+    /// Parts of this lap's requests beyond the first of each, where data has changed places.
+    further_parts: u64,
     /// Real time of its simulation.
     pub(crate) wall: WallTime,
 }
@@ -151,6 +153,7 @@ impl System {
             area_at: policy.filter(|p| !p.moves_in_place()).map(|_| area_at),
             laps: Vec::new(),
             trained: Duration::ZERO,
+            further_parts: 0,
             wall: WallTime::ZERO,
         })
     }
@@ -183,8 +186,9 @@ impl Running {
             World::Replicating(r) => r.offer(*now, request)?,
             World::Shuffled(simulation, shuffle) => {
                 let Some(shuffle) = shuffle else { return simulation.offer(request) };
-                for extent in shuffle.parts(request.extent) {
+                for (i, extent) in shuffle.parts(request.extent).enumerate() {
                     simulation.offer(&Request { extent, ..*request })?;
+                    self.further_parts += u64::from(i > 0);
                 }
             }
         }
@@ -275,6 +279,7 @@ impl Running {
                     if let Some(shuffle) = shuffle {
                         shuffle.price(&this.disk, &mut measured)?;
                     }
+                    measured.requests -= std::mem::take(&mut this.further_parts);
                     measured
                 }
             };
@@ -319,7 +324,7 @@ impl Running {
         let trained_s = self.trained.as_secs_f64();
         match &self.world {
             World::Shuffled(_, Some(shuffle)) => Some(format!(
-                "{}: {} units of {} sectors changed places; a request counts once for each separate place that it reaches",
+                "{}: {} units of {} sectors changed places; answers from RAM and response times are those of each separate place that a request reaches",
                 self.name,
                 shuffle.moved(),
                 shuffle.unit()
