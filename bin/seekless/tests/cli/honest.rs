@@ -91,13 +91,11 @@ fn write_buffers_of_several_sizes_are_named() {
 #[test]
 fn replicas_stand_in_space_that_the_training_discarded() {
     let mut dice = Dice::new(15);
-    let pieces = |rwbs: &'static str| {
-        (0..16u64).map(move |i| (rwbs, 8_000_000 + i * 500_000, 500_000))
-    };
+    let pieces =
+        |rwbs: &'static str| (0..16u64).map(move |i| (rwbs, 8_000_000 + i * 500_000, 500_000));
     // Places in the first megabytes, each followed by a place two gigabytes away.
-    let pairs: Vec<_> = (0..50)
-        .map(|_| (dice.below(500) * 8, 4_000_000 + dice.below(50_000) * 8))
-        .collect();
+    let pairs: Vec<_> =
+        (0..50).map(|_| (dice.below(500) * 8, 4_000_000 + dice.below(50_000) * 8)).collect();
     let reads = pairs.iter().flat_map(|&(near, far)| [("R", near, 8), ("R", far, 8)]);
     let reads = reads.cycle().take(2_000);
     for (again, free) in [(false, true), (true, false)] {
