@@ -147,6 +147,12 @@ impl DeviceSpec {
             _ => None,
         }
     }
+
+    /// Whether a provider bills operations, and not only capacity and limits.
+    pub fn bills_operations(&self) -> bool {
+        let price = self.priced().and_then(|volume| volume.price.as_ref());
+        price.is_some_and(|p| p.usd_per_million_reads.max(p.usd_per_million_writes) > 0.0)
+    }
 }
 
 impl From<DiskSpec> for DeviceSpec {

@@ -20,7 +20,8 @@ pub fn advice(advice: &Advice) -> Table {
         .done();
     table.baseline(0).note(format!(
         "saves, joules: {} and energy saved over the folds that decide, background work counted. The range and the column \
-         'left out' are for the folds left out. clairvoyant knows the next 1,000 requests.",
+         'left out' are for the folds left out. clairvoyant knows the next 1,000 requests, and its \
+         trail all of them.",
         match advice.ranked_by {
             RankedBy::Time => "disk time",
             by @ RankedBy::Money => by.words(),

@@ -20,7 +20,8 @@ use seekless_cli::output;
 ///
 /// Every policy gets the same RAM and scheduler. The baseline is `vanilla`: all data stay at home.
 /// `adaptive` decides at each miss how far to read ahead, and keeps a trail of copies.
-/// `clairvoyant` does the same, but knows the next 1,000 requests: use this policy to compare only.
+/// `clairvoyant` does the same, but knows the next 1,000 requests, and for its trail all of them:
+/// use this policy to compare only.
 /// `seekless policies` lists all policies and their settings. `--train 0%` measures the whole
 /// trace, from cold.
 ///

@@ -32,7 +32,7 @@ pub enum RankedBy {
 }
 
 impl RankedBy {
-    /// The savings of a system; none if nobody sends a bill for its device.
+    /// The savings of a system; none if nobody bills the operations of its device.
     pub const fn saves(self, tried: &Tried) -> Option<Gain> {
         match self {
             Self::Time => Some(tried.saves_busy),
@@ -272,7 +272,7 @@ impl<'a> Scale<'a> {
         // Used only where the power of both devices is known.
         let joules: fn(&FoldCosts) -> f64 = |lap| lap.joules.unwrap_or(0.0);
         let usd: fn(&FoldCosts) -> f64 = |lap| lap.operations_usd;
-        let billed = self.by == RankedBy::Money && system.disk.priced().is_some();
+        let billed = self.by == RankedBy::Money && system.disk.bills_operations();
         let powered = self.powered && system.disk.has_power();
         Tried {
             system: system.name.clone(),

@@ -64,9 +64,9 @@ pub(crate) fn yearly(advice: &Advice, disk: &DeviceSpec) -> Option<Yearly> {
     // The first fold teaches, and counts for nothing.
     let all: u64 = advice.fold_requests.iter().sum();
     let times = YEAR_S / span * all as f64 / now.requests.max(1) as f64;
-    // A year is as long for both systems. Without arrival times, the faster system only ends
-    // earlier: no year saves the idle power of this time.
-    let shorter_s = if advice.replay == "open" { 0.0 } else { now.span_s - then.span_s };
+    // A year is as long for both systems: the faster system only ends earlier, and moves take time
+    // in which the disk would idle. No year saves or costs the idle power of these times.
+    let shorter_s = (now.span_s + now.before_s) - (then.span_s + then.before_s);
     let saved = |(now, then): (f64, f64)| (now - then - disk.idle_w() * shorter_s) * times;
     Some(Yearly {
         joules: now.joules.zip(then.joules).map(saved),

@@ -145,8 +145,8 @@ pub(crate) fn holds(device: &DeviceSpec, capacity: Sectors) -> bool {
     device.capacity() >= capacity
 }
 
-/// Other devices instead of the disk, if the trace fits them; also with a layout if operations have
-/// a price.
+/// Other devices instead of the disk, if the trace fits them; also with a layout if operations are
+/// billed.
 fn devices(
     options: &AdviseOptions,
     vanilla: &System,
@@ -163,7 +163,7 @@ fn devices(
         };
         let room = disk.capacity().bytes().0.saturating_sub(capacity.bytes().0);
         // Fewer priced operations may be worth a layout, even if the time saved is not.
-        let size = sizes.last().filter(|&&s| s <= room && disk.priced().is_some());
+        let size = sizes.last().filter(|&&s| s <= room && disk.bills_operations());
         let policy = options.policies.iter().find(|p| !p.adapts());
         if let (Some(&size), Some(policy)) = (size, policy) {
             let System { name, learning, .. } = layout(vanilla, size, *policy, 4);

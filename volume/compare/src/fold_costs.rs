@@ -19,13 +19,17 @@ pub struct FoldCosts {
     pub transfer_s: f64,
     /// Busy time of moving data before the fold, and of the destage of the write buffer.
     pub background_busy_s: f64,
+    /// Of this time, the part before the span.
+    #[serde(skip)]
+    pub before_s: f64,
     /// Bytes moved.
     pub moved_bytes: u64,
     /// Energy, moving included; none if the power is not known.
     pub joules: Option<f64>,
     /// Mean response time.
     pub response_ms: f64,
-    /// From the first request to the last answer.
+    /// From the first request to the last answer. In an open loop also the pause before the first
+    /// request, but for the first fold.
     pub span_s: f64,
     /// Requests answered from RAM, also after a wait for a read in flight.
     pub cache_hits: u64,
@@ -47,6 +51,7 @@ impl FoldCosts {
             positioning_s: (m.foreground.seek + m.foreground.rotation).as_secs_f64(),
             transfer_s: m.foreground.transfer.as_secs_f64(),
             background_busy_s: m.background.busy().as_secs_f64(),
+            before_s: m.before.as_secs_f64(),
             moved_bytes: m.engine.moved_bytes,
             joules: disk.has_power().then(|| all.as_joules_f64()),
             response_ms: m.response.mean_ms(),
@@ -70,6 +75,7 @@ impl FoldCosts {
             positioning_s: sum.positioning_s + lap.positioning_s,
             transfer_s: sum.transfer_s + lap.transfer_s,
             background_busy_s: sum.background_busy_s + lap.background_busy_s,
+            before_s: sum.before_s + lap.before_s,
             moved_bytes: sum.moved_bytes + lap.moved_bytes,
             joules: None,
             response_ms: sum.response_ms + lap.response_ms * lap.requests as f64,

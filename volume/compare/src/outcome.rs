@@ -174,7 +174,7 @@ pub struct Adaptive {
     pub prefetched_bytes: u64,
     /// Share of them that was used.
     pub prefetch_used_share: f64,
-    /// Reads of the trail.
+    /// Reads of the area: of the trail, and of a write buffer.
     pub trail_reads: u64,
     /// Bytes written to the trail.
     pub trail_written_bytes: u64,

@@ -2,10 +2,12 @@
 //! while the trace is served. Discards in the trace tell the free space. Without discards, a share
 //! of the untouched space is assumed to be free, and a note says so.
 
-use seekless_block::{Extent, Op, Request, Sectors, SimTime, mix};
+use seekless_block::{Extent, Flags, Op, Request, Sectors, SimTime, mix};
 use seekless_disk::Device;
 use seekless_learn::{Act, Learner, Plan, Policy, VolumeState};
 use seekless_sim::{EngineSpace, SimConfig, SimError, Simulation, shape_of};
+
+use crate::scan::RangeSet;
 
 /// Unit in which touched space is known: 1 MiB.
 const PIECE: u64 = 2048;
@@ -61,6 +63,8 @@ pub(crate) struct Replicating {
     learner: Learner,
     /// Reads of the training part, all answered by home.
     learned: u64,
+    /// What the training part discarded and has not written since.
+    discarded: RangeSet,
 }
 
 impl Replicating {
@@ -74,17 +78,27 @@ impl Replicating {
         let learner = Learner::new(policy, shape_of(&config.engine)).when_due();
         let mut simulation = Simulation::new(disk, config)?;
         simulation.seed_free(free);
-        Ok(Self { simulation, learner, learned: 0 })
+        Ok(Self { simulation, learner, learned: 0, discarded: RangeSet::default() })
     }
 
     /// A request of the training part.
     pub(crate) fn learn(&mut self, now: SimTime, request: &Request) {
         self.learner.observe(now, request);
         self.learned += u64::from(request.op == Op::Read);
+        match request.op {
+            Op::Discard => self.discarded.insert(request.extent),
+            Op::Write => self.discarded.remove(request.extent),
+            // Other zeroes leave free what is free.
+            Op::WriteZeroes if request.flags.contains(Flags::NO_HOLE) => {
+                self.discarded.remove(request.extent);
+            }
+            Op::WriteZeroes | Op::Read | Op::Flush => {}
+        }
     }
 
     /// Replicates the learned data, before the first measured request.
     pub(crate) fn begin(&mut self, now: SimTime) -> Result<(), SimError> {
+        self.simulation.seed_free(std::mem::take(&mut self.discarded).iter());
         replicate(&mut self.simulation, &mut self.learner, now, self.learned)?;
         self.simulation.settle_replicas()
     }

@@ -41,6 +41,28 @@ impl RangeSet {
         self.0.insert(start, end);
     }
 
+    /// Takes every sector of the extent out.
+    pub fn remove(&mut self, extent: Extent) {
+        let (start, end) = (extent.start.0, extent.end().0);
+        if start == end {
+            return;
+        }
+        if let Some((&s, &e)) = self.0.range(..start).next_back()
+            && e > start
+        {
+            self.0.insert(s, start);
+            if e > end {
+                self.0.insert(end, e);
+            }
+        }
+        while let Some((&s, &e)) = self.0.range(start..end).next() {
+            self.0.remove(&s);
+            if e > end {
+                self.0.insert(end, e);
+            }
+        }
+    }
+
     /// The extents of the set, in order; adjacent extents are one.
     pub fn iter(&self) -> impl Iterator<Item = Extent> + '_ {
         self.0.iter().map(|(&start, &end)| Extent::span(start, end))
@@ -232,6 +254,12 @@ mod tests {
             set.insert(Extent::new(start, len));
             twin[start as usize..(start + len) as usize].fill(true);
             assert_eq!(set.len().0, twin.iter().filter(|&&b| b).count() as u64);
+            let (start, len) = (dice.below(90), dice.below(9));
+            set.remove(Extent::new(start, len));
+            twin[start as usize..(start + len) as usize].fill(false);
+            let mut found = [false; 100];
+            set.iter().for_each(|e| found[e.start.0 as usize..e.end().0 as usize].fill(true));
+            assert_eq!((found, set.len().0), (twin, twin.iter().filter(|&&b| b).count() as u64));
         }
         assert!(!set.is_empty());
     }

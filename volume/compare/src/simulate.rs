@@ -2,6 +2,8 @@
 //! and serves the rest. This is the rolling comparison with two folds, of which the first is not
 //! served.
 
+use std::collections::BTreeSet;
+
 use seekless_block::{Bytes, Sectors};
 use seekless_learn::{Policy, PolicyName};
 use seekless_trace::{Progress, Source};
@@ -52,6 +54,17 @@ impl Options {
     }
 }
 
+/// A note if the write buffers have several sizes.
+fn buffers_note(percent: u8, systems: &[System]) -> Option<String> {
+    let has_area = |s: &&System| s.policy().is_some_and(|policy| policy.has_area());
+    let areas: BTreeSet<Sectors> = systems.iter().filter(has_area).map(System::area).collect();
+    (percent > 0 && areas.len() > 1).then(|| {
+        format!(
+            "the write buffers differ: each is {percent}% of its policy's area; with --optimized the areas are alike"
+        )
+    })
+}
+
 /// A note if a policy that was asked for a trail has none, or a small one.
 fn trail_note(asked: &Policy, system: &System) -> Option<String> {
     let (policy, size) = (system.policy()?, system.area().bytes());
@@ -91,6 +104,7 @@ pub fn simulate(
     if options.write_buffer > 0 && has_vanilla && options.policies.len() > 1 {
         notes.push(NO_BUFFER.to_owned());
     }
+    notes.extend(buffers_note(options.write_buffer, &systems));
     let trails = options.policies.iter().zip(&systems);
     notes.extend(trails.filter_map(|(asked, system)| trail_note(asked, system)));
     let (mut runs, mut measured) = (Vec::new(), Vec::new());

@@ -45,10 +45,12 @@ pub(crate) struct Running {
     pub(crate) plan: Plan,
     /// First sector of its area, if it has one.
     pub(crate) area_at: Option<Lba>,
-    /// Measurements, fold by fold.
+    /// Measurements, fold by fold. All of them are there after the last fold.
     pub(crate) laps: Vec<Measured>,
     /// Background work of the training, which no lap counts.
     trained: Duration,
+    /// Parts of this lap's requests beyond the first of each, where data has changed places.
+    further_parts: u64,
     /// Real time of its simulation.
     pub(crate) wall: WallTime,
 }
@@ -151,6 +153,7 @@ impl System {
             area_at: policy.filter(|p| !p.moves_in_place()).map(|_| area_at),
             laps: Vec::new(),
             trained: Duration::ZERO,
+            further_parts: 0,
             wall: WallTime::ZERO,
         })
     }
@@ -183,8 +186,9 @@ impl Running {
             World::Replicating(r) => r.offer(*now, request)?,
             World::Shuffled(simulation, shuffle) => {
                 let Some(shuffle) = shuffle else { return simulation.offer(request) };
-                for extent in shuffle.parts(request.extent) {
+                for (i, extent) in shuffle.parts(request.extent).enumerate() {
                     simulation.offer(&Request { extent, ..*request })?;
+                    self.further_parts += u64::from(i > 0);
                 }
             }
         }
@@ -260,20 +264,28 @@ impl Running {
         })
     }
 
+    /// Ends a fold. A clairvoyant policy ends it later: it has yet to serve the last requests.
     pub(crate) fn lap(&mut self) -> Result<(), StudyError> {
-        let measured = self.timed(|this| match &mut this.world {
-            World::Told(simulation) => simulation.lap(),
-            World::Guarded(guarded) => guarded.lap(),
-            World::Replicating(r) => r.simulation.lap(),
-            World::Shuffled(simulation, shuffle) => {
-                let mut measured = simulation.lap()?;
-                if let Some(shuffle) = shuffle {
-                    shuffle.price(&this.disk, &mut measured)?;
+        let ended = self.timed(|this| {
+            let measured = match &mut this.world {
+                World::Told(simulation) => simulation.lap_on_time()?,
+                World::Guarded(guarded) => {
+                    guarded.end_lap()?;
+                    return Ok(guarded.take_laps());
                 }
-                Ok(measured)
-            }
+                World::Replicating(r) => r.simulation.lap_on_time()?,
+                World::Shuffled(simulation, shuffle) => {
+                    let mut measured = simulation.lap_on_time()?;
+                    if let Some(shuffle) = shuffle {
+                        shuffle.price(&this.disk, &mut measured)?;
+                    }
+                    measured.requests -= std::mem::take(&mut this.further_parts);
+                    measured
+                }
+            };
+            Ok(vec![measured])
         })?;
-        self.laps.push(measured);
+        self.laps.extend(ended);
         Ok(())
     }
 
@@ -312,7 +324,7 @@ impl Running {
         let trained_s = self.trained.as_secs_f64();
         match &self.world {
             World::Shuffled(_, Some(shuffle)) => Some(format!(
-                "{}: {} units of {} sectors changed places; a request counts once for each separate place that it reaches",
+                "{}: {} units of {} sectors changed places; answers from RAM and response times are those of each separate place that a request reaches",
                 self.name,
                 shuffle.moved(),
                 shuffle.unit()

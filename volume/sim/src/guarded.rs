@@ -59,6 +59,12 @@ pub struct Guarded {
     ahead: VecDeque<(u64, Request)>,
     grid: Sectors,
     knows: usize,
+    /// Those of the requests ahead that were served.
+    served: u64,
+    /// Laps to end, each as soon as so many are served.
+    ends: VecDeque<u64>,
+    /// Laps that have ended, and that nobody has taken.
+    ended: Vec<Measured>,
 }
 
 impl Guarded {
@@ -87,6 +93,9 @@ impl Guarded {
             ahead: VecDeque::new(),
             grid: config.engine.grid,
             knows,
+            served: 0,
+            ends: VecDeque::new(),
+            ended: Vec::new(),
         })
     }
 
@@ -111,7 +120,9 @@ impl Guarded {
     fn serve_known(&mut self) -> Result<(), SimError> {
         let Some((day, request)) = self.ahead.pop_front() else { return Ok(()) };
         self.tell(&request, Foreseen::is_asked);
-        self.serve(day, &request)
+        self.serve(day, &request)?;
+        self.served += 1;
+        self.end_due()
     }
 
     fn serve(&mut self, day: u64, request: &Request) -> Result<(), SimError> {
@@ -173,17 +184,25 @@ impl Guarded {
         Ok(())
     }
 
-    /// Ends a training: guard and days begin again, and RAM is empty, as that of a system that was not trained. The
-    /// policy keeps what it learned, and its trail. Returns the background work of the training.
+    /// Ends a training: guard and days begin again, and RAM and write buffer are empty, as those of a system that was not
+    /// trained. The policy keeps what it learned, and its trail. Returns the background work of the training.
     pub fn end_training(&mut self) -> Result<Duration, SimError> {
         self.serve_all_known()?;
-        self.vanilla.sim.end_ios()?;
-        self.actual.sim.end_ios()?;
+        for sim in [&mut self.vanilla.sim, &mut self.actual.sim] {
+            // The measured part pays for the writes that it absorbs, and for no others. A system that
+            // served nothing has none.
+            if !self.days.is_empty() {
+                sim.empty_buffer()?;
+            }
+            sim.end_ios()?;
+        }
         let background = self.lap()?.background.busy();
         for metered in [&mut self.actual, &mut self.vanilla] {
             metered.take();
             metered.counts(Duration::ZERO);
             metered.sim.empty_ram();
+            // Other systems begin here, so no pause precedes the next request.
+            metered.sim.restart_times();
         }
         (self.guard, self.days) = (Guard::default(), Vec::new());
         self.set_bypass(false);
@@ -201,9 +220,36 @@ impl Guarded {
         Ok(())
     }
 
-    /// What the actual system cost since the last lap; see [`Simulation::lap`].
+    /// Ends a lap behind the requests so far. A clairvoyant policy has yet to serve some of them,
+    /// and knows what follows them: its lap ends later.
+    pub fn end_lap(&mut self) -> Result<(), SimError> {
+        self.ends.push_back(self.served + self.ahead.len() as u64);
+        self.end_due()
+    }
+
+    /// What the actual system cost in each lap that [`Self::end_lap`] has ended since the last
+    /// call; see [`Simulation::lap_on_time`].
+    pub fn take_laps(&mut self) -> Vec<Measured> {
+        std::mem::take(&mut self.ended)
+    }
+
+    fn end_due(&mut self) -> Result<(), SimError> {
+        while self.ends.front().is_some_and(|&end| end <= self.served) {
+            self.ends.pop_front();
+            let measured = self.lap_served()?;
+            self.ended.push(measured);
+        }
+        Ok(())
+    }
+
+    /// Serves all requests so far, and returns what the actual system cost since the last lap; see
+    /// [`Simulation::lap_on_time`].
     pub fn lap(&mut self) -> Result<Measured, SimError> {
         self.serve_all_known()?;
+        self.lap_served()
+    }
+
+    fn lap_served(&mut self) -> Result<Measured, SimError> {
         self.vanilla.lap()?;
         let measured = self.actual.lap()?;
         if let Some(last) = self.days.last() {

@@ -172,11 +172,13 @@ pub struct Measured {
     pub foreground: Phases,
     /// Reconfiguration's busy time.
     pub background: Phases,
+    /// Of it, that before the span.
+    pub before: Duration,
     /// Both, by kind of I/O; flushes count as writes.
     pub costs: IoCosts,
-    /// Energy from the first request to the last completion, without that of the background.
+    /// Energy within the span, without that of the background.
     pub energy: EnergyByState,
-    /// Energy of the background, also before the first request.
+    /// Energy of the background, also before the span.
     pub background_energy: Energy,
     /// Time in each state, with background work; the sum is the span.
     pub state_time: TimeByState,
@@ -186,7 +188,8 @@ pub struct Measured {
     /// for disks.
     pub operations: Option<Operations>,
     /// From the first request to the last answer, and to the end of the I/Os in flight at that
-    /// time, if the run waited for them.
+    /// time, if the run waited for them. After [`crate::Simulation::lap_on_time`], the pause before
+    /// the first request counts too.
     pub span: Duration,
     /// Response times.
     pub response: Response,

@@ -49,7 +49,7 @@ impl Metered {
     }
 
     pub(crate) fn lap(&mut self) -> Result<Measured, SimError> {
-        let m = self.sim.lap()?;
+        let m = self.sim.lap_on_time()?;
         self.left = self.read_to(costs(&m));
         self.read = Costs::default();
         Ok(m)

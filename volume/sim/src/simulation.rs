@@ -100,9 +100,12 @@ pub struct Simulation {
     ios: Vec<InFlight>,
     /// I/Os that the drive got so far.
     sent: u64,
-    /// The time of the first request, and its time in the trace.
-    started: Option<(SimTime, SimTime)>,
-    /// The drive's account before the first request: not a part of the span.
+    /// When this lap began to wait for its first request.
+    started: Option<SimTime>,
+    /// In an open loop, the time of a request, and its time in the trace: all others keep their
+    /// distance from it.
+    origin: Option<(SimTime, SimTime)>,
+    /// The drive's account at the start of the span.
     usage_before: Usage,
     measured: Measured,
     /// The drive's and the engine's accounts at the start of this lap, with background work before
@@ -143,6 +146,7 @@ impl Simulation {
             ios: Vec::new(),
             sent: 0,
             started: None,
+            origin: None,
             usage_before: Usage::default(),
             measured: Measured::default(),
             lap_before: Usage::default(),
@@ -171,6 +175,17 @@ impl Simulation {
         }
         self.feed(Input::Command(seekless_engine::Command::Drain));
         self.step_while(|s| !s.engine.is_drained())
+    }
+
+    /// As [`Self::drain`], but then the write buffer absorbs again.
+    pub fn empty_buffer(&mut self) -> Result<(), SimError> {
+        if self.engine.mode() == Mode::WriteThrough {
+            return Ok(());
+        }
+        self.drain()?;
+        self.set_mode(Mode::WriteBack);
+        // Writes follow once the superblock is written.
+        self.step_while(|s| s.engine.mode() == Mode::WriteThrough && s.next_event().is_some())
     }
 
     /// Lets time pass until the last answer, and then until the drive has ended the I/Os that it
@@ -291,10 +306,6 @@ impl Simulation {
 
     /// Sends one more request, at its time.
     pub fn offer(&mut self, request: &Request) -> Result<(), SimError> {
-        if self.started.is_none() {
-            self.usage_before = self.drive.usage(self.now);
-            self.started = Some((self.now, request.arrival));
-        }
         self.await_turn(request)?;
         if let Replay::Think { time } = self.config.replay {
             let first = self.measured.requests == 0;
@@ -324,14 +335,19 @@ impl Simulation {
     /// Lets time pass until this request may be sent, but for the time in which its client thinks.
     /// [`Self::offer`] begins with the same steps.
     pub(crate) fn await_turn(&mut self, request: &Request) -> Result<(), SimError> {
-        match (self.config.replay, self.started) {
-            (Replay::Closed { depth }, _) => self.wait_below(depth),
-            (Replay::Think { .. }, _) => self.wait_below(1),
-            (Replay::Open, Some((started, origin))) => {
-                let at = started.0.saturating_add(request.arrival.since(origin).0);
+        if self.started.is_none() {
+            self.usage_before = self.drive.usage(self.now);
+            self.started = Some(self.now);
+            self.measured.before = self.measured.background.busy();
+        }
+        match self.config.replay {
+            Replay::Closed { depth } => self.wait_below(depth),
+            Replay::Think { .. } => self.wait_below(1),
+            Replay::Open => {
+                let (began, origin) = *self.origin.get_or_insert((self.now, request.arrival));
+                let at = began.0.saturating_add(request.arrival.since(origin).0);
                 self.pass_to_request(SimTime(at).max(self.now));
             }
-            (Replay::Open, None) => {}
         }
         self.refused.map_or(Ok(()), Err)
     }
@@ -379,10 +395,18 @@ impl Simulation {
     /// resets the counts. RAM, copies and the arm stay as they are. In an open loop, the arrival
     /// time of the next request counts as now.
     pub fn lap(&mut self) -> Result<Measured, SimError> {
+        let measured = self.lap_on_time()?;
+        self.restart_times();
+        Ok(measured)
+    }
+
+    /// The same, but in an open loop the next request still comes at its own time. The pause before
+    /// it is a part of the next lap.
+    pub fn lap_on_time(&mut self) -> Result<Measured, SimError> {
         self.step_while(|s| s.in_flight > 0)?;
         let mut m = std::mem::take(&mut self.measured);
         let started = self.started.take();
-        m.span = started.map_or(Duration::ZERO, |(started, _)| self.now.since(started));
+        m.span = started.map_or(Duration::ZERO, |started| self.now.since(started));
         let all = self.drive.usage(self.now);
         let span = all.since(&self.usage_before);
         m.energy = span.energy - span.background;
@@ -396,6 +420,12 @@ impl Simulation {
         (self.usage_before, self.lap_before) = (all, all);
         (self.operations_before, self.stats_before) = (operations, stats);
         Ok(m)
+    }
+
+    /// In an open loop, the arrival time of the next request counts as the time at which it is
+    /// offered.
+    pub(crate) const fn restart_times(&mut self) {
+        self.origin = None;
     }
 
     fn next_event(&self) -> Option<SimTime> {

@@ -129,6 +129,26 @@ fn open_loop_waits_for_arrivals_and_counts_queueing_and_idleness() {
     assert_eq!(m.nonsequential, 1, "back from sector 8 to 0");
 }
 
+/// At 1000 ms the first sector of a track passes, at 1000.8 ms sector 8.
+#[test]
+fn the_pause_before_a_lap_on_time_is_a_part_of_it() {
+    let laps = |on_time: bool| {
+        let mut sim = Simulation::new(toy(), config(OPEN, Scheduler::Fcfs)).unwrap();
+        [read(7, 0, 8), read(1007, 8, 8)].map(|request| {
+            sim.offer(&request).unwrap();
+            let lap = if on_time { sim.lap_on_time() } else { sim.lap() };
+            lap.unwrap()
+        })
+    };
+    let [first, second] = laps(true);
+    assert_eq!(first.span, Duration::from_micros(800));
+    assert_eq!(second.span, Duration::from_micros(1_000_800));
+    assert!((second.energy.idle.as_joules_f64() - 3.0 * 0.9992).abs() < 1e-9);
+    let [first, second] = laps(false);
+    assert_eq!((first.span, second.span), (Duration::from_micros(800), Duration::from_micros(800)));
+    assert_eq!(second.energy.idle.as_joules_f64(), 0.0);
+}
+
 #[test]
 fn a_deep_queue_lets_the_scheduler_choose() {
     let requests: Vec<Request> =
@@ -395,6 +415,25 @@ fn a_write_buffer_that_works_is_no_fault_of_the_policy() {
     let guard = guarded.guard();
     assert!(guarded.actual().stats().destaged_bytes > 256 << 20, "{:?}", guarded.actual().stats());
     assert!(guard.worst_excess() < Duration::from_millis(1_500), "{guard:?}");
+}
+
+/// 300 writes before, one after: at the end one page goes home.
+#[test]
+fn the_measured_part_does_not_pay_for_what_the_training_left_in_the_write_buffer() {
+    let (disk, mut sim) = adaptive(Sectors(256 << 11), CLOSED);
+    sim.engine = sim.engine.with_write_buffer(25, Duration::ZERO);
+    let mut guarded = Guarded::new(&disk, &sim, None).unwrap();
+    let write = |start| Request::new(SimTime(0), Op::Write, Extent::new(start, 8));
+    for start in scattered(&mut Dice::new(34), 300) {
+        guarded.offer(0, &write(start)).unwrap();
+    }
+    let trained = guarded.end_training().unwrap();
+    // Even in order of address each page takes 2 ms.
+    assert!(trained > Duration::from_millis(600), "{trained:?}");
+    guarded.offer(1, &write(800)).unwrap();
+    guarded.drain().unwrap();
+    let m = guarded.lap().unwrap();
+    assert_eq!((m.engine.absorbed, m.engine.destaged_bytes), (1, 4096), "{:?}", m.engine);
 }
 
 const OPEN: Replay = Replay::Open;

@@ -40,10 +40,10 @@ impl Windows {
         self.count = 0;
     }
 
-    /// `None` if there are fewer than two windows.
-    fn finish(mut self, requests: u64) -> Option<Burst> {
-        self.close();
-        let windows = self.index + 1;
+    /// The trace ends somewhere in its last window: that one is left out. `None` if fewer than two
+    /// are left.
+    fn finish(self, requests: u64) -> Option<Burst> {
+        let (windows, requests) = (self.index, requests - self.count);
         let mean = requests as f64 / windows as f64;
         let variance = self.squares / windows as f64 - mean * mean;
         (windows > 1 && requests > 0).then(|| Burst {
@@ -103,6 +103,33 @@ impl Times {
             interarrival_s: self.between.finish(1e-9),
             requests_per_s: (span > 0.0).then(|| self.requests as f64 / span),
             bursts: self.windows.iter().filter_map(|w| w.finish(self.requests)).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A request each millisecond for 1,001 s: as many in each whole window.
+    #[test]
+    fn a_perfectly_regular_trace_has_no_bursts() {
+        let mut times = Times::new();
+        for ms in 0..1_001_000 {
+            times.add(ms * 1_000_000);
+        }
+        let bursts = times.finish().bursts;
+        let found: Vec<_> = bursts.iter().map(|b| (b.window_s, b.windows, b.peak)).collect();
+        let whole = [
+            (0.01, 100_099, 10),
+            (0.1, 10_009, 100),
+            (1.0, 1_000, 1_000),
+            (10.0, 100, 10_000),
+            (100.0, 10, 100_000),
+        ];
+        assert_eq!(found, whole);
+        for burst in bursts {
+            assert_eq!((burst.dispersion, burst.peak_to_mean), (0.0, 1.0), "{burst:?}");
         }
     }
 }

@@ -92,7 +92,7 @@ proptest! {
 
 /// A trace small enough for computations by hand.
 #[test]
-fn eight_requests_by_hand() {
+fn nine_requests_by_hand() {
     let at = |ms: u64, op, start, len| Record {
         request: Request::new(SimTime(ms * 1_000_000), op, Extent::new(start, len)),
         device: 0,
@@ -109,6 +109,7 @@ fn eight_requests_by_hand() {
         at(1010, Read, 80, 16),  // pages 10 and 11: the jump from 8 to 80 again
         at(1020, Discard, 0, 8), // moves nothing
         at(1030, Write, 4, 4),   // half of page 0: the jump from 80 to 4 again
+        at(2000, Discard, 0, 8), // begins a third second
     ];
     let s = summary(&records, info(true, false, false), &StatOptions::default());
     assert_eq!((s.table1.reads, s.table1.writes), (5, 2));
@@ -132,7 +133,7 @@ fn eight_requests_by_hand() {
     assert!((miss(4) - 0.4).abs() < 1e-12);
     assert!((s.shape.sequential_share - 1.0 / 7.0).abs() < 1e-12);
     assert!((s.shape.aligned_start_share - 5.0 / 7.0).abs() < 1e-12);
-    // Windows of a second: four requests and four.
+    // Whole windows of a second: four requests and four.
     let second = s.time.as_ref().unwrap().bursts.iter().find(|b| b.window_s == 1.0).unwrap();
     assert_eq!((second.windows, second.peak), (2, 4));
     assert!(second.dispersion.abs() < 1e-12 && (second.peak_to_mean - 1.0).abs() < 1e-12);

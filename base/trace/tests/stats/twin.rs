@@ -339,11 +339,13 @@ fn times(s: &Summary, all: &[Record]) {
     );
     let span = clock.last().copied().unwrap_or(0);
     same(s.trace.span_s.unwrap(), span as f64 / 1e9, "span");
-    let lengths: Vec<u64> = (7..=12).map(|e| 10u64.pow(e)).filter(|l| span >= *l).collect();
+    let lengths: Vec<u64> = (7..=12).map(|e| 10u64.pow(e)).filter(|l| span / l >= 2).collect();
     assert_eq!(t.bursts.len(), lengths.len());
     for (burst, length) in t.bursts.iter().zip(lengths) {
-        let mut counts = vec![0.0f64; (span / length + 1) as usize];
-        clock.iter().for_each(|c| counts[(c / length) as usize] += 1.0);
+        // The window in which the trace ends is not a whole one.
+        let mut counts = vec![0.0f64; (span / length) as usize];
+        let whole = clock.iter().filter(|c| *c / length < span / length);
+        whole.for_each(|c| counts[(c / length) as usize] += 1.0);
         let n = counts.len() as f64;
         let mean = counts.iter().sum::<f64>() / n;
         let variance = counts.iter().map(|c| (c - mean).powi(2)).sum::<f64>() / n;

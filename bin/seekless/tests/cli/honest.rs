@@ -69,6 +69,51 @@ fn a_second_half_unlike_the_first_gains_nothing_that_was_not_foreseen() {
     assert!(number(&run_of(&json, "borg")["background_busy_s"]) > 0.0);
 }
 
+/// A quarter of 256 MiB, and of 2 GiB.
+#[test]
+fn write_buffers_of_several_sizes_are_named() {
+    let place = Place::with("a.trace", disksim(&scattered(&mut Dice::new(16), 200)));
+    let cases: [(&str, &[&str], bool); 4] = [
+        ("vanilla,borg,adaptive", &["--write-buffer", "25%"], true),
+        ("vanilla,borg,adaptive", &["--write-buffer", "25%", "--optimized", "256MiB"], false),
+        ("vanilla,borg,adaptive:trail=off", &["--write-buffer", "25%"], false),
+        ("vanilla,borg,adaptive", &[], false),
+    ];
+    for (policies, buffer, differ) in cases {
+        let args = ["a.trace", "--disk", "wd800jb", "--policy", policies];
+        let notes = place.json(&[&args[..], buffer].concat())["notes"].to_string();
+        assert_eq!(notes.contains("the write buffers differ"), differ, "{policies}: {notes}");
+    }
+}
+
+/// An `fstrim` in the training, as one on the first day of a week: its space is free when the
+/// measurement begins, unless the training writes there again.
+#[test]
+fn replicas_stand_in_space_that_the_training_discarded() {
+    let mut dice = Dice::new(15);
+    let pieces =
+        |rwbs: &'static str| (0..16u64).map(move |i| (rwbs, 8_000_000 + i * 500_000, 500_000));
+    // Places in the first megabytes, each followed by a place two gigabytes away.
+    let pairs: Vec<_> =
+        (0..50).map(|_| (dice.below(500) * 8, 4_000_000 + dice.below(50_000) * 8)).collect();
+    let reads = pairs.iter().flat_map(|&(near, far)| [("R", near, 8), ("R", far, 8)]);
+    let reads = reads.cycle().take(2_000);
+    for (again, free) in [(false, true), (true, false)] {
+        let mut text = "time_s,device,rwbs,sector,sectors,pid,process,day,service_s\n".to_owned();
+        let writes = pieces("W").filter(|_| again);
+        for (n, (rwbs, at, len)) in pieces("D").chain(writes).chain(reads.clone()).enumerate() {
+            text += &format!("{n}.0,,{rwbs},{at},{len},,,,\n");
+        }
+        let place = Place::with("t.csv", text);
+        let args = ["t.csv", "--disk", "wd800jb", "--policy", "vanilla,fs2-static"];
+        let json = place.json(&args);
+        let run = run_of(&json, "fs2-static");
+        let background_s = number(&run["background_busy_s"]);
+        assert_eq!(background_s > 0.0, free, "{background_s} s: {}", json["notes"]);
+        assert!(!json["notes"].to_string().contains("the trace discards nothing"));
+    }
+}
+
 /// A write that waits in the write buffer is work that the disk still owes.
 #[test]
 fn a_system_with_replicas_destages_its_write_buffer() {

@@ -2,6 +2,27 @@
 
 use crate::support::{Dice, Place, TOY, number};
 
+/// Eight blocks of one read go to both sides of the middle by turns.
+#[test]
+fn a_read_of_data_that_changed_places_is_one_request() {
+    let place = Place::with("toy.toml", TOY);
+    let mut text = String::from("time_s,device,rwbs,sector,sectors,pid,process,day,service_s\n");
+    for n in 0..400 {
+        text += &format!("{n}.0,,R,{},128,,,,\n", n % 20 * 4096);
+    }
+    place.file("t.csv", text);
+    let args = ["t.csv", "--disk", "toy.toml", "--policy", "vanilla,blocks-in-place"];
+    let bare = ["--cache", "0", "--read-ahead", "0", "--cluster", "0"];
+    let told = place.json(&[&args[..], &bare].concat());
+    let runs = told["runs"].as_array().unwrap();
+    for (run, parts) in runs.iter().zip([1.0, 2.0]) {
+        assert_eq!(run["requests"], 200, "{run}");
+        assert!(number(&run["device_ios"]) >= 200.0 * parts, "{run}");
+        let joules = number(&run["energy_j"]["total"]);
+        assert!((number(&run["j_per_op"]) - joules / 200.0).abs() < 1e-9, "{run}");
+    }
+}
+
 #[test]
 fn placement_by_temperature_is_compared_on_a_trace() {
     // Eight hot megabytes all over the disk, read again and again in another order each time.

@@ -81,7 +81,7 @@ policies! {
     Adaptive "adaptive" true &[Trail, AreaAt],
         "learned read-ahead, and a trail of copies in the order of use; never far behind vanilla";
     Clairvoyant "clairvoyant" false &[Trail, AreaAt],
-        "as adaptive, but with knowledge of the next 1,000 requests; for comparison, no upper bound";
+        "as adaptive, but knows the next 1,000 requests, and its trail all; for comparison, no upper bound";
     Borg "borg" true &[Order, Training, Planning, MinWeight, Streams, AreaAt],
         "copies of data that are read together, side by side in the optimized area (BORG)";
     BorgPaper "borg-paper" true &[Training, MinWeight, Streams, AreaAt],
