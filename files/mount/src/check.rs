@@ -33,6 +33,8 @@ pub struct Checked {
     /// Entries without a marker: files that were removed, or are underlying. A mount drops them
     /// as it meets them, those of removed inodes when all files move back.
     pub dead: u64,
+    /// No other directory can have files in the store.
+    pub alone: bool,
     /// Files whose bytes are in a damaged group.
     pub damaged: Vec<PathBuf>,
     /// Files with a marker but without an entry: their bytes are lost, or in another store.
@@ -68,6 +70,8 @@ pub fn check(dir: &Path, store: &Path, walked: &mut dyn FnMut(u64)) -> Result<Ch
             return Err(HostError::Refused { path: dir.to_owned(), why }.into());
         }
     }
+    let alone = underlying.is_alone(group_store.uuid());
+    found.alone = alone.map_err(cannot_at(dir, "read its extended attributes"))?;
     let grouped = check_entries(&underlying, &group_store, &mut found)?;
     let damaged: Vec<FileNumber> =
         found.store.damaged.iter().flat_map(|(_, files)| files.iter().copied()).collect();

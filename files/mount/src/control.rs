@@ -68,6 +68,10 @@ pub struct MountStatus {
     pub returned: u64,
     /// Files that did not move to the store, because they were used or written meanwhile.
     pub given_up: u64,
+    /// Files that the store keeps when all files move back, because they are not in this directory
+    /// and may belong to another one.
+    #[serde(default)]
+    pub kept: u64,
     /// Reads of grouped files that were not in the cache of the kernel.
     pub grouped_reads: u64,
     /// Writes and truncations of grouped files that stayed in the group store.
@@ -162,6 +166,7 @@ pub(super) fn status_of(mounted: &MountedDir) -> MountStatus {
             came: groups.counts.came.load(Relaxed),
             returned: groups.counts.returned.load(Relaxed),
             given_up: groups.counts.given_up.load(Relaxed),
+            kept: groups.counts.kept.load(Relaxed),
             grouped_reads: groups.counts.reads.load(Relaxed),
             grouped_writes: groups.counts.writes.load(Relaxed),
             hits: stats.hits,

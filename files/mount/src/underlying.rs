@@ -25,6 +25,9 @@ use crate::inode_handle::InodeHandle;
 pub(crate) const MARKER: &str = "trusted.seekless.group";
 /// The extended attribute of the directory.
 pub(crate) const BINDING: &str = "trusted.seekless.store";
+/// The extended attribute of a directory whose store no other directory can have files in: the UUID
+/// of the store. Directories that an earlier version bound to a store lack it.
+pub(crate) const ALONE: &str = "trusted.seekless.alone";
 /// Capabilities of a program. The kernel removes this attribute at every write or truncation, also
 /// by root.
 pub(crate) const CAPABILITIES: &str = "security.capability";
@@ -282,15 +285,36 @@ impl UnderlyingDir {
         }
     }
 
-    /// Binds the directory to a store, or to none.
+    /// True if no other directory can have files in this store.
+    ///
+    /// # Errors
+    /// The error of the host.
+    pub(crate) fn is_alone(&self, store: [u8; 16]) -> Result<bool, Errno> {
+        let mut bytes = [0; 64];
+        match rustix::fs::fgetxattr(&self.root, ALONE, &mut bytes) {
+            Err(Errno::NODATA) => Ok(false),
+            Err(e) => Err(e),
+            Ok(len) => Ok(bytes.get(..len) == Some(&store[..])),
+        }
+    }
+
+    /// Binds the directory to a store that no other directory was ever bound to, or to none.
     pub(crate) fn bind(&self, store: Option<[u8; 16]>) -> Result<(), Errno> {
         match store {
             Some(uuid) => {
+                // Before the binding: a binding without it is that of an earlier version.
+                rustix::fs::fsetxattr(&self.root, ALONE, &uuid, XattrFlags::empty())?;
                 let mut bytes = uuid.to_vec();
                 bytes.extend(self.handle.to_name());
                 rustix::fs::fsetxattr(&self.root, BINDING, &bytes, XattrFlags::empty())?;
             }
-            None => rustix::fs::fremovexattr(&self.root, BINDING)?,
+            None => {
+                rustix::fs::fremovexattr(&self.root, BINDING)?;
+                match rustix::fs::fremovexattr(&self.root, ALONE) {
+                    Ok(()) | Err(Errno::NODATA) => {}
+                    failed => return failed,
+                }
+            }
         }
         rustix::fs::fsync(&self.root)
     }

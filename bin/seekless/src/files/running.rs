@@ -129,6 +129,11 @@ fn move_back(point: &Path, before: &MountStatus) -> anyhow::Result<()> {
     bar.finish_and_clear();
     let left = state(point)?;
     match asked {
+        Ok(Ok(())) if left.kept > 0 => output::print(&format!(
+            "{} files moved back; {}",
+            left.returned - before.returned,
+            left.trouble.as_deref().unwrap_or("the group store keeps others")
+        )),
         Ok(Ok(())) => output::print(&format!("{} files moved back", before.grouped_files)),
         Ok(Err(Errno::NOSPC)) => bail!(
             "{}: {} files could not be moved back and stay in the group store; the directory is still mounted: {}",

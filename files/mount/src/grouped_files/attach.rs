@@ -11,16 +11,21 @@ use rustix::io::Errno;
 use seekless_host::{FileDevice, HostError, cannot_at};
 use seekless_store::{
     Ask, Attributes, Config, Fault, FileEntry, FileNumber, FileState, GroupStore, Name, Reply,
-    StoreOnDevice,
+    StoreOnDevice, format_store, superblock,
 };
 
 use super::{
     GroupedFile, GroupedFiles, LOCKS, MarkerCheck, MountCounts, Renames, SyncsLater, errno,
 };
 use crate::error::MountError;
+use crate::group_mount::new_uuid;
 use crate::inode_handle::InodeHandle;
 use crate::inode_table::InodeTable;
 use crate::underlying::{self, MarkerFound, UnderlyingDir};
+
+/// What failed, in errors.
+const READ_BINDING: &str = "read its extended attributes";
+const BIND: &str = "set an extended attribute on it; its file system must support trusted attributes, and must not be read-only";
 
 const fn timespec(nanoseconds: i64) -> Timespec {
     Timespec {
@@ -36,6 +41,42 @@ fn times_of(attributes: Attributes) -> Timestamps {
     }
 }
 
+/// Gives a store without files a new UUID before it gets files of this directory. Other directories
+/// that were bound to the store are refused from then on: they would take the files of this one for
+/// removed files of their own. The UUID stays if no other directory can be bound to the store.
+fn renew_empty(
+    underlying: &UnderlyingDir,
+    device: &mut FileDevice,
+    place: &Path,
+) -> Result<(), MountError> {
+    let (path, failed) = (underlying.path(), |source| MountError::GroupStore {
+        path: place.to_owned(),
+        source: Box::new(source),
+    });
+    let (found, _) = superblock(device).map_err(failed)?;
+    let is_bound = match underlying.binding().map_err(cannot_at(path, READ_BINDING))? {
+        None => false,
+        Some((store, true)) if store == found.uuid => true,
+        // Refused later.
+        Some(_) => return Ok(()),
+    };
+    let is_alone = underlying.is_alone(found.uuid).map_err(cannot_at(path, READ_BINDING))?;
+    if is_bound && is_alone {
+        return Ok(());
+    }
+    let store = GroupStore::attach(device, Config::default()).map_err(failed)?;
+    if store.files().next().is_some() {
+        return Ok(());
+    }
+    if is_bound {
+        // First: a crash in between must not leave a directory that the renewed store refuses.
+        underlying.bind(None).map_err(cannot_at(path, BIND))?;
+    }
+    let label = String::from_utf8_lossy(&found.label);
+    let label = label.trim_end_matches('\0');
+    format_store(device, new_uuid()?, found.cluster.bytes(), label).map_err(failed)
+}
+
 /// Checks that the directory belongs to this store, and binds a new directory to the store.
 fn check_binding(
     underlying: &UnderlyingDir,
@@ -44,21 +85,16 @@ fn check_binding(
 ) -> Result<(), HostError> {
     let path = underlying.path();
     let refuse = |why: &str| Err(HostError::Refused { path: path.to_owned(), why: why.to_owned() });
-    match underlying.binding().map_err(cannot_at(path, "read its extended attributes"))? {
+    match underlying.binding().map_err(cannot_at(path, READ_BINDING))? {
         Some((store, true)) if store == uuid => Ok(()),
         Some((_, true)) => refuse(
-            "its grouped files are in another group store; name that store with --store; if that store is lost, and the grouped files with it, run `setfattr -x trusted.seekless.store` on the directory",
+            "its grouped files are in another group store; name that store with --store; if it has no grouped files, or that store is lost, and the grouped files with it, run `setfattr -x trusted.seekless.store` on the directory",
         ),
         Some((_, false)) => refuse(
             "is a copy of a directory with a group store, made without the mount: its grouped files have no contents; mount the original directory, and copy from the mount",
         ),
-        None if has_files => {
-            refuse("the group store has files that belong to another directory")
-        }
-        None => underlying.bind(Some(uuid)).map_err(cannot_at(
-            path,
-            "set an extended attribute on it; its file system must support trusted attributes, and must not be read-only",
-        )),
+        None if has_files => refuse("the group store has files that belong to another directory"),
+        None => underlying.bind(Some(uuid)).map_err(cannot_at(path, BIND)),
     }
 }
 
@@ -69,10 +105,11 @@ impl GroupedFiles {
     /// The store is damaged or belongs to another directory, or either of the two fails.
     pub(crate) fn attach(
         underlying: UnderlyingDir,
-        device: FileDevice,
+        mut device: FileDevice,
         config: Config,
         place: &Path,
     ) -> Result<Self, MountError> {
+        renew_empty(&underlying, &mut device, place)?;
         let underlying = Arc::new(underlying);
         #[cfg(test)]
         let device = super::tests::CutDevice::new(device, Arc::clone(&underlying));
@@ -83,11 +120,13 @@ impl GroupedFiles {
         check_binding(&underlying, uuid, store.group_store().files().next().is_some())?;
         let shape = underlying.handle().shape();
         let path = underlying.path().to_owned();
+        let is_alone = underlying.is_alone(uuid).map_err(cannot_at(&path, READ_BINDING))?;
         let groups = Self {
             underlying,
             store: Mutex::new(store),
             synced: Condvar::new(),
             uuid,
+            is_alone,
             started: Instant::now(),
             files: RwLock::new(InodeTable::new(shape)),
             bytes: AtomicU64::new(0),
@@ -122,7 +161,7 @@ impl GroupedFiles {
         for number in gone {
             // A file without an entry by now was removed in an earlier step.
             if self.group_store(|g| g.file(number).is_some()) {
-                self.ask(Ask::Remove { file: number }).map_err(of)?;
+                self.remove_unmarked(number).map_err(of)?;
             }
         }
         if !settled.is_empty() {
@@ -218,6 +257,6 @@ impl GroupedFiles {
         } else {
             twin_number
         };
-        self.ask(Ask::Remove { file: dead }).map(|_| ()).map_err(|fault| errno(&fault))
+        self.remove_unmarked(dead).map_err(|fault| errno(&fault))
     }
 }

@@ -10,6 +10,7 @@ mod power_cut;
 mod read_ahead;
 mod stopped;
 mod sync_fails;
+mod two_directories;
 mod unreadable;
 mod used_meanwhile;
 mod written;
