@@ -90,6 +90,8 @@ pub struct GroupStore {
     pub(crate) broken: bool,
     disk: DiskPhase,
     pub(crate) stats: Stats,
+    /// See [`GroupStore::unreadable_end`].
+    pub(crate) unreadable_end: Option<u64>,
 }
 
 impl GroupStore {
@@ -128,6 +130,7 @@ impl GroupStore {
             broken: false,
             disk: DiskPhase::Turning,
             stats: Stats::default(),
+            unreadable_end: None,
         }
     }
 
@@ -249,6 +252,12 @@ impl GroupStore {
     /// Counters since the attach.
     pub const fn stats(&self) -> Stats {
         self.stats
+    }
+
+    /// The page at which the attach took the log to end because the device could not read it. A
+    /// crash has torn the page, or the last changes are lost.
+    pub const fn unreadable_end(&self) -> Option<u64> {
+        self.unreadable_end
     }
 
     /// The layout of the store on its device.

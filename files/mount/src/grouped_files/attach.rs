@@ -65,7 +65,8 @@ fn renew_empty(
         return Ok(());
     }
     let store = GroupStore::attach(device, Config::default()).map_err(failed)?;
-    if store.files().next().is_some() {
+    // Behind the unreadable end of a log there may be files of this directory.
+    if store.files().next().is_some() || is_bound && store.unreadable_end().is_some() {
         return Ok(());
     }
     if is_bound {
@@ -138,6 +139,11 @@ impl GroupedFiles {
             renames: Renames::default(),
             trouble: Mutex::default(),
         };
+        if let Some(page) = groups.group_store(GroupStore::unreadable_end) {
+            groups.note_trouble(format!(
+                "page {page} of the group store cannot be read: a crash has torn this page of the log, or the last changes are lost"
+            ));
+        }
         groups.settle_all().map_err(cannot_at(
             &path,
             "settle files that were moving between directory and store at a crash",
