@@ -7,7 +7,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, Stat};
 use rustix::io::Errno;
 use seekless_host::{FileDevice, HostError, Opened, cannot_at};
@@ -35,7 +35,7 @@ pub struct Checked {
     pub dead: u64,
     /// No other directory can have files in the store.
     pub alone: bool,
-    /// Files whose bytes are in a damaged group.
+    /// Files whose bytes are in a group that is damaged, or that cannot be read.
     pub damaged: Vec<PathBuf>,
     /// Files with a marker but without an entry: their bytes are lost, or in another store.
     pub lost: Vec<PathBuf>,
@@ -73,7 +73,7 @@ pub fn check(dir: &Path, store: &Path, walked: &mut dyn FnMut(u64)) -> Result<Ch
     let alone = underlying.is_alone(group_store.uuid());
     found.alone = alone.map_err(cannot_at(dir, "read its extended attributes"))?;
     let grouped = check_entries(&underlying, &group_store, &mut found)?;
-    let damaged: Vec<FileNumber> =
+    let damaged: FxHashSet<FileNumber> =
         found.store.damaged.iter().flat_map(|(_, files)| files.iter().copied()).collect();
     let mut look = |path: &Path, fd: &OwnedFd, stat: &Stat| {
         found.files += 1;
@@ -129,7 +129,7 @@ fn check_inode(
     path: &Path,
     fd: &OwnedFd,
     stat: &Stat,
-    (grouped, damaged): (&Grouped, &[FileNumber]),
+    (grouped, damaged): (&Grouped, &FxHashSet<FileNumber>),
     found: &mut Checked,
 ) -> Result<(), Errno> {
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {

@@ -52,7 +52,7 @@ pub(super) fn check(args: &CheckArgs) -> anyhow::Result<()> {
     );
     let dir = &args.dir;
     for (files, what) in [
-        (&found.damaged, "damaged: its group has a wrong checksum"),
+        (&found.damaged, "damaged: its group cannot be read, or has a wrong checksum"),
         (&found.lost, "lost: its marker names a file that is not in this store"),
         (
             &found.written,

@@ -8,7 +8,8 @@ use seekless_block::{Bytes, Device, DeviceError, Duration, Extent, Sectors, SimT
 use seekless_store::format::{Geometry, RecordPage, Role};
 use seekless_store::{
     Arrival, Ask, AttachError, Attributes, Config, DiskPhase, Fault, FileNumber, GroupStore, Input,
-    Member, OtherModule, Output, Reply, RequestId, StoreOnDevice, format_store, superblock,
+    Member, OtherModule, Output, Reply, RequestId, StoreOnDevice, examine, format_store,
+    superblock,
 };
 
 use crate::medium::Image;
@@ -565,4 +566,25 @@ fn an_unreadable_page_costs_no_more_than_a_damaged_one() {
     assert!(matches!(attach(&image, last, 1), Err(AttachError::Device(_))));
     assert!(matches!(attach(&image, middle, 0), Err(AttachError::Log { .. })));
     assert!(matches!(attach(&image, newest, 0), Err(AttachError::Checkpoint(_))));
+}
+
+/// The check of a store names all files that are lost.
+#[test]
+fn a_group_that_cannot_be_read_counts_as_damaged_and_the_others_are_read() {
+    let (device, geometry) = noted(32);
+    let mut store = StoreOnDevice::attach(device, || true, config()).unwrap();
+    let files = [1, 2, 3].map(|i| group(&mut store, vec![arrival(vec![i], vec![i; 5_000])])[0]);
+    let mut image = store.into_device().image;
+    let clusters = geometry.clusters_at().0 as usize;
+    let begins = |byte: u8| {
+        let at = image.0[clusters..].iter().position(|s| s.iter().all(|b| *b == byte));
+        clusters + at.unwrap()
+    };
+    let (unreadable, wrong) = (begins(1), begins(3));
+    image.0[wrong] = Rc::new([9; 512]);
+    let extent = Extent::new(unreadable as u64, 1);
+    let found = examine(&mut Unreadable { image, extent, readable: 0 }).unwrap();
+    let damaged: Vec<_> = found.damaged.into_iter().flat_map(|(_, files)| files).collect();
+    assert_eq!(damaged, [files[0], files[2]]);
+    assert_eq!((found.files, found.groups, found.bytes), (3, 3, 15_000));
 }
