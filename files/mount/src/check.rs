@@ -137,8 +137,12 @@ fn check_inode(
     }
     let entry = grouped.get(&stat.st_ino);
     if stat.st_size > 0 {
-        if matches!(entry, Some((_, true))) {
-            found.written.push(path.to_owned());
+        match entry {
+            Some((_, true)) => found.written.push(path.to_owned()),
+            Some((number, false)) if damaged.contains(number) => {
+                found.damaged.push(path.to_owned());
+            }
+            _ => {}
         }
         return Ok(());
     }

@@ -52,7 +52,10 @@ pub(super) fn check(args: &CheckArgs) -> anyhow::Result<()> {
     );
     let dir = &args.dir;
     for (files, what) in [
-        (&found.damaged, "damaged: its group cannot be read, or has a wrong checksum"),
+        (
+            &found.damaged,
+            "damaged: its group cannot be read, or has a wrong checksum; if the file is not empty here, it was moving at a crash, and `setfattr -x trusted.seekless.group FILE` keeps these bytes",
+        ),
         (&found.lost, "lost: its marker names a file that is not in this store"),
         (
             &found.written,

@@ -187,7 +187,8 @@ impl GroupedFiles {
     }
 
     /// Settles a file whose marker is found. False if the store must forget the file; `None` if its
-    /// inode is not found, or nobody may change it: the file stays unsettled.
+    /// inode is not found, or nobody may change it, or the store cannot read its bytes: the file
+    /// stays unsettled.
     fn settle(&self, number: FileNumber) -> Result<Option<bool>, Errno> {
         let Some(entry) = self.group_store(|g| g.file(number).cloned()) else {
             return Ok(Some(false));
@@ -207,6 +208,15 @@ impl GroupedFiles {
         let stat = rustix::fs::fstat(&fd)?;
         if underlying::marker(&fd)? != MarkerFound::Marker(self.marker(number, &stat)) {
             return Ok(Some(false));
+        }
+        if stat.st_size > 0 && !self.is_whole(number, entry.size) {
+            // The inode may have the only whole copy.
+            let (path, marker) = (self.underlying.path().display(), underlying::MARKER);
+            self.note_trouble(format!(
+                "inode {} in {path} was moving at a crash, and the group store cannot read its file: unmount first; then `setfattr -x {marker} FILE` keeps the bytes in the directory",
+                stat.st_ino,
+            ));
+            return Ok(None);
         }
         if stat.st_size > 0 && self.has_foreign_bytes(&fd, &stat, number, &entry)? {
             // The first use of the file reports them.
@@ -241,6 +251,12 @@ impl GroupedFiles {
         let mut bytes = vec![0; stat.st_size as usize];
         rustix::io::pread(inode, &mut bytes, 0)?;
         Ok(bytes.iter().zip(&stored).any(|(byte, stored)| *byte != 0 && byte != stored))
+    }
+
+    /// True if the store can read all bytes of a file.
+    fn is_whole(&self, number: FileNumber, size: u32) -> bool {
+        let read = self.ask(Ask::Read { file: number, offset: 0, len: size });
+        matches!(read, Ok(Reply::Data(bytes)) if bytes.len() == size as usize)
     }
 
     /// Lists a file of the store. Of two entries with the same handle the one without a marker is
