@@ -5,20 +5,23 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::io::Errno;
 use seekless_block::Duration;
-use seekless_store::DiskPhase;
+use seekless_store::{Ask, DiskPhase};
 use serde::{Deserialize, Serialize};
 
+use crate::grouped_files::errno;
 use crate::mounted_dir::MountedDir;
 
 /// A read returns a [`MountStatus`] as JSON.
 pub const STATUS_XATTR: &str = "trusted.seekless.state";
-/// A write of [`SHUFFLE_COMMAND`] or [`RETURN_COMMAND`] runs the command, and returns after its
-/// end.
+/// A write of [`SHUFFLE_COMMAND`], [`RETURN_COMMAND`] or [`SAVE_COMMAND`] runs the command, and
+/// returns after its end.
 pub const COMMAND_XATTR: &str = "trusted.seekless.do";
 /// Forms groups anew now.
 pub const SHUFFLE_COMMAND: &[u8] = b"shuffle";
 /// Moves every file back, and stops the forming of groups. `NOSPC` if a file could not be moved.
 pub const RETURN_COMMAND: &[u8] = b"return";
+/// Makes all writes to grouped files durable.
+pub const SAVE_COMMAND: &[u8] = b"save";
 
 /// The schema of [`MountStatus`].
 pub const STATUS_SCHEMA: &str = "seekless.fs/1";
@@ -191,6 +194,10 @@ pub(super) fn run_command(mounted: &MountedDir, command: &[u8]) -> Result<(), Er
         }
         RETURN_COMMAND if mounted.shuffler.move_all_back(&mounted.groups) == 0 => Ok(()),
         RETURN_COMMAND => Err(Errno::NOSPC),
+        SAVE_COMMAND => {
+            let saved = mounted.groups.ask(Ask::Sync { file: None });
+            saved.map(|_| ()).map_err(|fault| errno(&fault))
+        }
         _ => Err(Errno::INVAL),
     }
 }

@@ -9,7 +9,8 @@ use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use seekless_block::Bytes;
 use seekless_mount::{
-    COMMAND_XATTR, MountStatus, RETURN_COMMAND, SHUFFLE_COMMAND, STATUS_SCHEMA, STATUS_XATTR,
+    COMMAND_XATTR, MountStatus, RETURN_COMMAND, SAVE_COMMAND, SHUFFLE_COMMAND, STATUS_SCHEMA,
+    STATUS_XATTR,
 };
 
 use seekless_cli::output;
@@ -88,11 +89,12 @@ fn act(point: &Path, what: &[u8]) -> Result<(), Errno> {
 
 pub(super) fn unmount(args: &UnmountArgs) -> anyhow::Result<()> {
     let point = &args.mountpoint;
-    let state = state(point)?;
+    let before = state(point)?;
     if args.move_back {
-        move_back(point, &state)?;
+        move_back(point, &before)?;
     }
-    let pid = rustix::process::Pid::from_raw(state.pid.cast_signed());
+    save(point)?;
+    let pid = rustix::process::Pid::from_raw(before.pid.cast_signed());
     // The number may belong to another namespace; then nobody can wait for the process.
     let server =
         pid.and_then(|p| rustix::process::pidfd_open(p, rustix::process::PidfdFlags::empty()).ok());
@@ -106,10 +108,27 @@ pub(super) fn unmount(args: &UnmountArgs) -> anyhow::Result<()> {
         ensure!(
             start.elapsed() < PATIENCE,
             "unmounted, but process {} has not saved the group store within {PATIENCE:?}",
-            state.pid
+            before.pid
         );
     }
     output::print("unmounted")
+}
+
+/// Saves the store before the unmount: afterwards only the server's own terminal says that this
+/// failed, and unsynced writes are lost.
+fn save(point: &Path) -> anyhow::Result<()> {
+    match act(point, SAVE_COMMAND) {
+        // A server of an earlier version does not know the command.
+        Ok(()) | Err(Errno::INVAL) => Ok(()),
+        Err(e) => {
+            let now = state(point)?;
+            bail!(
+                "{}: the group store cannot be saved ({e}): {}; the directory is still mounted, and `umount` gives unsynced writes up",
+                point.display(),
+                now.trouble.as_deref().unwrap_or("no more is known")
+            )
+        }
+    }
 }
 
 fn move_back(point: &Path, before: &MountStatus) -> anyhow::Result<()> {

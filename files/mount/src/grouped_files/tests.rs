@@ -8,6 +8,7 @@ mod moving;
 mod new_names;
 mod power_cut;
 mod read_ahead;
+mod saved;
 mod stopped;
 mod sync_fails;
 mod two_directories;
