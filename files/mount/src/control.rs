@@ -84,7 +84,7 @@ pub struct MountStatus {
     pub hits: u64,
     /// Groups read from the store.
     pub groups_read: u64,
-    /// Groups with a wrong checksum.
+    /// Groups that could not be read, or had a wrong checksum, at their latest read.
     pub damaged: u64,
     /// The disk of the directory, if it sleeps.
     #[serde(default)]

@@ -89,6 +89,8 @@ pub struct GroupStore {
     /// A write failed: no more changes are accepted.
     pub(crate) broken: bool,
     disk: DiskPhase,
+    /// Groups that could not be read, or had wrong checksums, at their latest read.
+    pub(crate) damaged: BTreeSet<u32>,
     pub(crate) stats: Stats,
     /// See [`GroupStore::unreadable_end`].
     pub(crate) unreadable_end: Option<u64>,
@@ -129,6 +131,7 @@ impl GroupStore {
             commit_now: false,
             broken: false,
             disk: DiskPhase::Turning,
+            damaged: BTreeSet::new(),
             stats: Stats::default(),
             unreadable_end: None,
         }
@@ -250,8 +253,9 @@ impl GroupStore {
     }
 
     /// Counters since the attach.
-    pub const fn stats(&self) -> Stats {
-        self.stats
+    pub fn stats(&self) -> Stats {
+        let damaged = self.damaged.iter().filter(|group| self.tables.group(**group).is_some());
+        Stats { damaged: damaged.count() as u64, ..self.stats }
     }
 
     /// The page at which the attach took the log to end because the device could not read it. A

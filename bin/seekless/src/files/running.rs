@@ -237,7 +237,10 @@ pub(super) fn status(args: &StatusArgs) -> anyhow::Result<()> {
         text += "\nall files are moving back to the directory: mount again to form groups";
     }
     if s.damaged > 0 {
-        text += &format!("\nDAMAGED         {} groups have wrong checksums", s.damaged);
+        text += &format!(
+            "\nDAMAGED         {} groups could not be read, or had wrong checksums",
+            s.damaged
+        );
     }
     if let Some(trouble) = &s.trouble {
         text += &format!("\ntrouble         {trouble}");
