@@ -46,6 +46,8 @@ pub(crate) struct Dirty {
     pub(crate) files: BTreeSet<FileNumber>,
     /// Clusters needed in the worst case: each file within one cluster.
     pub(crate) bins: u32,
+    /// Bytes of records that were reserved when the group was formed.
+    pub(crate) records: u64,
 }
 
 /// The purpose of an I/O in flight.
@@ -82,8 +84,6 @@ pub struct GroupStore {
     pub(crate) log: Log,
     /// Generation of the latest complete checkpoint.
     pub(crate) generation: u64,
-    /// Bytes of records that uncommitted changes will add.
-    pub(crate) coming: u64,
     /// Commit everything dirty as soon as possible.
     pub(crate) commit_now: bool,
     /// A write failed: no more changes are accepted.
@@ -127,7 +127,6 @@ impl GroupStore {
             clock: 0,
             log,
             generation,
-            coming: 0,
             commit_now: false,
             broken: false,
             disk: DiskPhase::Turning,
