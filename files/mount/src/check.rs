@@ -70,6 +70,11 @@ pub fn check(dir: &Path, store: &Path, walked: &mut dyn FnMut(u64)) -> Result<Ch
             return Err(HostError::Refused { path: dir.to_owned(), why }.into());
         }
     }
+    let is_older = underlying.is_newer_than(group_store.generation());
+    if is_older.map_err(cannot_at(dir, "read its extended attributes"))? {
+        let why = underlying::OLDER_STORE.to_owned();
+        return Err(HostError::Refused { path: dir.to_owned(), why }.into());
+    }
     let alone = underlying.is_alone(group_store.uuid());
     found.alone = alone.map_err(cannot_at(dir, "read its extended attributes"))?;
     let grouped = check_entries(&underlying, &group_store, &mut found)?;

@@ -390,6 +390,9 @@ impl GroupedFiles {
         self.ask(Ask::Checkpoint)?;
         if release && self.group_store(|g| g.files().next().is_none()) {
             let _ = self.underlying.bind(None);
+        } else {
+            // Without it, an older copy of the store would be taken for this one.
+            let _ = self.underlying.note_generation(self.group_store(GroupStore::generation));
         }
         Ok(())
     }

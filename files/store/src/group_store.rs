@@ -273,6 +273,11 @@ impl GroupStore {
         self.uuid
     }
 
+    /// Number of the latest complete checkpoint; an attach goes back by one if that is damaged.
+    pub const fn generation(&self) -> u64 {
+        self.generation
+    }
+
     /// Number of free clusters, and of clusters that the next checkpoint frees.
     pub const fn free_clusters(&self) -> (u32, u32) {
         (self.clusters.free(), self.clusters.deleted())

@@ -79,14 +79,14 @@ fn renew_empty(
 }
 
 /// Checks that the directory belongs to this store, and binds a new directory to the store.
-fn check_binding(
-    underlying: &UnderlyingDir,
-    uuid: [u8; 16],
-    has_files: bool,
-) -> Result<(), HostError> {
-    let path = underlying.path();
+fn check_binding(underlying: &UnderlyingDir, group_store: &GroupStore) -> Result<(), HostError> {
+    let (path, uuid) = (underlying.path(), group_store.uuid());
+    let has_files = group_store.files().next().is_some();
+    let is_older = underlying.is_newer_than(group_store.generation());
+    let is_older = is_older.map_err(cannot_at(path, READ_BINDING))?;
     let refuse = |why: &str| Err(HostError::Refused { path: path.to_owned(), why: why.to_owned() });
     match underlying.binding().map_err(cannot_at(path, READ_BINDING))? {
+        Some((store, true)) if store == uuid && is_older => refuse(underlying::OLDER_STORE),
         Some((store, true)) if store == uuid => Ok(()),
         Some((_, true)) => refuse(
             "its grouped files are in another group store; name that store with --store; if it has no grouped files, or that store is lost, and the grouped files with it, run `setfattr -x trusted.seekless.store` on the directory",
@@ -118,7 +118,7 @@ impl GroupedFiles {
             MountError::GroupStore { path: place.to_owned(), source: Box::new(source) }
         })?;
         let uuid = store.group_store().uuid();
-        check_binding(&underlying, uuid, store.group_store().files().next().is_some())?;
+        check_binding(&underlying, store.group_store())?;
         let shape = underlying.handle().shape();
         let path = underlying.path().to_owned();
         let is_alone = underlying.is_alone(uuid).map_err(cannot_at(&path, READ_BINDING))?;

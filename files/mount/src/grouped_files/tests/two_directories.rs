@@ -1,4 +1,5 @@
-//! A store that two directories were bound to: neither may drop the files of the other.
+//! A store and directories that do not belong together: a store that two directories were bound to,
+//! where neither may drop the files of the other, and an older copy of a store.
 
 use std::path::Path;
 
@@ -105,4 +106,36 @@ fn an_entry_that_may_belong_to_another_directory_outlives_an_inode_without_its_m
         dir.attach();
         dir.check_twice(&format!("settled: {settled}"));
     }
+}
+
+/// Restored from a backup, while the directory is that of today.
+#[test]
+fn an_older_copy_of_the_store_is_refused() {
+    let Some(mut dir) = prepared(&ACTIONS[1]) else { return };
+    dir.groups().end(false).unwrap();
+    dir.mounted = None;
+    let older = fs::read(dir.store()).unwrap();
+    for write in [b"newer", b"again"] {
+        dir.attach();
+        let fh = dir.open(1, OFlags::WRONLY);
+        dir.write(fh, 0, write).unwrap();
+        dir.groups().end(false).unwrap();
+    }
+    dir.mounted = None;
+    let newest = fs::read(dir.store()).unwrap();
+    fs::write(dir.store(), &older).unwrap();
+    let at = dir.dir();
+    let refused = dir.attach_to(&at, &[]).map(|_| ()).map_err(|e| e.to_string());
+    assert!(refused.as_ref().is_err_and(|e| e.contains("an older copy")), "{refused:?}");
+    let checked = crate::check(&at, &dir.store(), &mut |_| {}).map_err(|e| e.to_string());
+    assert!(checked.as_ref().is_err_and(|e| e.contains("an older copy")), "{checked:?}");
+    fs::write(dir.store(), &newest).unwrap();
+    dir.attach();
+    dir.check_twice("with the newest store");
+    // The owner has nothing else.
+    dir.mounted = None;
+    fs::write(dir.store(), &older).unwrap();
+    rustix::fs::removexattr(&at, underlying::GENERATION).unwrap();
+    dir.attach();
+    dir.check_twice("with the older store");
 }
