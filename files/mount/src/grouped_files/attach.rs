@@ -41,37 +41,25 @@ fn times_of(attributes: Attributes) -> Timestamps {
     }
 }
 
-/// Gives a store without files a new UUID before it gets files of this directory. Other directories
-/// that were bound to the store are refused from then on: they would take the files of this one for
-/// removed files of their own. The UUID stays if no other directory can be bound to the store.
+/// Gives a store without files a new UUID before a directory is bound to it. Other directories that
+/// were bound to the store are refused from then on: they would take the files of this one for
+/// removed files of their own.
 fn renew_empty(
     underlying: &UnderlyingDir,
     device: &mut FileDevice,
     place: &Path,
 ) -> Result<(), MountError> {
-    let (path, failed) = (underlying.path(), |source| MountError::GroupStore {
-        path: place.to_owned(),
-        source: Box::new(source),
-    });
+    let binding = underlying.binding();
+    if binding.map_err(cannot_at(underlying.path(), READ_BINDING))?.is_some() {
+        return Ok(());
+    }
+    let failed =
+        |source| MountError::GroupStore { path: place.to_owned(), source: Box::new(source) };
     let (found, _) = superblock(device).map_err(failed)?;
-    let is_bound = match underlying.binding().map_err(cannot_at(path, READ_BINDING))? {
-        None => false,
-        Some((store, true)) if store == found.uuid => true,
-        // Refused later.
-        Some(_) => return Ok(()),
-    };
-    let is_alone = underlying.is_alone(found.uuid).map_err(cannot_at(path, READ_BINDING))?;
-    if is_bound && is_alone {
-        return Ok(());
-    }
     let store = GroupStore::attach(device, Config::default()).map_err(failed)?;
-    // Behind the unreadable end of a log there may be files of this directory.
-    if store.files().next().is_some() || is_bound && store.unreadable_end().is_some() {
+    if store.files().next().is_some() {
+        // Refused later.
         return Ok(());
-    }
-    if is_bound {
-        // First: a crash in between must not leave a directory that the renewed store refuses.
-        underlying.bind(None).map_err(cannot_at(path, BIND))?;
     }
     let label = String::from_utf8_lossy(&found.label);
     let label = label.trim_end_matches('\0');

@@ -32,28 +32,18 @@ impl TestDir {
 /// Both have mounted the empty store.
 #[test]
 fn a_store_that_got_files_of_one_directory_is_refused_for_an_earlier_one() {
-    for earlier_version in [false, true] {
-        let Some(mut dir) = TestDir::new() else { return };
-        let other = dir.temp.path().join("other");
-        fs::create_dir(&other).unwrap();
-        drop(dir.attach_to(&other, &[]).unwrap());
-        if earlier_version {
-            // It bound both, and is gone now.
-            let uuid = dir.attach_to(&other, &[]).unwrap().uuid();
-            for at in [&other, &dir.dir()] {
-                UnderlyingDir::open(at).unwrap().bind(Some(uuid)).unwrap();
-                rustix::fs::removexattr(at, underlying::ALONE).unwrap();
-            }
-        }
-        dir.attach();
-        assert_eq!(dir.form(), [Ok(2), Ok(1)]);
-        dir.mounted = None;
-        let refused = dir.attach_to(&other, &[]).map(|_| ()).map_err(|e| e.to_string());
-        assert!(refused.as_ref().is_err_and(|e| e.contains("another group store")), "{refused:?}");
-        dir.attach();
-        dir.check_twice("after the refusal");
-        assert_eq!(dir.mounted().shuffler.move_all_back(dir.groups()), 0);
-    }
+    let Some(mut dir) = TestDir::new() else { return };
+    let other = dir.temp.path().join("other");
+    fs::create_dir(&other).unwrap();
+    drop(dir.attach_to(&other, &[]).unwrap());
+    dir.attach();
+    assert_eq!(dir.form(), [Ok(2), Ok(1)]);
+    dir.mounted = None;
+    let refused = dir.attach_to(&other, &[]).map(|_| ()).map_err(|e| e.to_string());
+    assert!(refused.as_ref().is_err_and(|e| e.contains("another group store")), "{refused:?}");
+    dir.attach();
+    dir.check_twice("after the refusal");
+    assert_eq!(dir.mounted().shuffler.move_all_back(dir.groups()), 0);
 }
 
 /// A store has the files of one directory, and another one is bound to it, too. `unmount --return`
