@@ -61,19 +61,19 @@ pub fn check(dir: &Path, store: &Path, walked: &mut dyn FnMut(u64)) -> Result<Ch
     let mut found = Checked { store: examine(&mut device).map_err(attach)?, ..Checked::default() };
     let group_store = GroupStore::attach(&mut device, Config::default()).map_err(attach)?;
     let underlying = UnderlyingDir::open(dir)?;
-    let binding = underlying.binding();
+    let (binding, is_older) = (underlying.binding(), underlying.is_newer_than(&group_store));
+    let is_older = is_older.map_err(cannot_at(dir, "read its extended attributes"))?;
     match binding.map_err(cannot_at(dir, "read its extended attributes"))? {
+        Some((uuid, true)) if uuid == group_store.uuid() && is_older => {
+            let why = underlying::OLDER_STORE.to_owned();
+            return Err(HostError::Refused { path: dir.to_owned(), why }.into());
+        }
         Some((uuid, true)) if uuid == group_store.uuid() => {}
         None if group_store.file_count() == 0 => {}
         _ => {
             let why = format!("is not the directory of the group store {}", store.display());
             return Err(HostError::Refused { path: dir.to_owned(), why }.into());
         }
-    }
-    let is_older = underlying.is_newer_than(group_store.generation());
-    if is_older.map_err(cannot_at(dir, "read its extended attributes"))? {
-        let why = underlying::OLDER_STORE.to_owned();
-        return Err(HostError::Refused { path: dir.to_owned(), why }.into());
     }
     let alone = underlying.is_alone(group_store.uuid());
     found.alone = alone.map_err(cannot_at(dir, "read its extended attributes"))?;

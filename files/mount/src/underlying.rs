@@ -16,7 +16,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::mount::OpenTreeFlags;
 use seekless_host::cannot_at;
-use seekless_store::FileNumber;
+use seekless_store::{FileNumber, GroupStore};
 
 use crate::error::MountError;
 use crate::inode_handle::InodeHandle;
@@ -303,12 +303,13 @@ impl UnderlyingDir {
         }
     }
 
-    /// True if the directory was unmounted with a newer version of its store than one with this
-    /// latest checkpoint. A store whose latest checkpoint is damaged goes back by one.
+    /// True if the directory was unmounted with a newer version of its store.
     ///
     /// # Errors
     /// The error of the host.
-    pub(crate) fn is_newer_than(&self, generation: u64) -> Result<bool, Errno> {
+    pub(crate) fn is_newer_than(&self, group_store: &GroupStore) -> Result<bool, Errno> {
+        let lost = u64::from(group_store.lost_checkpoint());
+        let generation = group_store.generation().saturating_add(lost);
         let mut bytes = [0; 64];
         match rustix::fs::fgetxattr(&self.root, GENERATION, &mut bytes) {
             Err(Errno::NODATA) => Ok(false),
@@ -316,7 +317,7 @@ impl UnderlyingDir {
             Ok(len) => {
                 let noted = bytes.get(..len).and_then(|bytes| bytes.try_into().ok());
                 let noted = noted.map(u64::from_le_bytes).ok_or(Errno::IO)?;
-                Ok(generation.saturating_add(1) < noted)
+                Ok(generation < noted)
             }
         }
     }

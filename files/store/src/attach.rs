@@ -145,7 +145,7 @@ impl GroupStore {
         let (superblock, geometry) = superblock(device)?;
         let mut reader = Reader::new(device, geometry, superblock.uuid);
         let newest = reader.newest();
-        let (header, changes) = newest_checkpoint(&mut reader, newest)?;
+        let (header, changes, lost_checkpoint) = newest_checkpoint(&mut reader, newest)?;
         let mut tables = Tables::new();
         // The clusters of a checkpoint are known only after all of its records.
         tables.apply(&changes, &geometry, &mut ClusterMap::new(geometry.clusters))?;
@@ -166,16 +166,17 @@ impl GroupStore {
         clusters.pointer = header.pointer;
         let (uuid, generation) = (superblock.uuid, header.generation);
         let mut store = Self::new(config, geometry, uuid, tables, clusters, log, generation);
-        store.unreadable_end = unreadable_end;
+        (store.unreadable_end, store.lost_checkpoint) = (unreadable_end, lost_checkpoint);
         Ok(store)
     }
 }
 
-/// The newest checkpoint that is whole, and its records. The log must reach back to it.
+/// The newest checkpoint that is whole, its records, and whether the other one is not whole. The log
+/// must reach back to the checkpoint.
 fn newest_checkpoint(
     reader: &mut Reader<'_>,
     newest: Newest,
-) -> Result<(CheckpointHeader, Vec<Change>), AttachError> {
+) -> Result<(CheckpointHeader, Vec<Change>, bool), AttachError> {
     let (mut found, mut reasons) = (Vec::new(), Vec::new());
     for slot in 0..2 {
         match reader.header(slot) {
@@ -186,7 +187,9 @@ fn newest_checkpoint(
     found.sort_unstable_by_key(|h| std::cmp::Reverse(h.generation));
     for header in found {
         match reader.tables(&header)? {
-            Ok(changes) if header.generation >= newest.checkpoint => return Ok((header, changes)),
+            Ok(changes) if header.generation >= newest.checkpoint => {
+                return Ok((header, changes, !reasons.is_empty()));
+            }
             Ok(_) => break,
             Err(reason) => reasons.push(reason),
         }

@@ -94,6 +94,8 @@ pub struct GroupStore {
     pub(crate) stats: Stats,
     /// See [`GroupStore::unreadable_end`].
     pub(crate) unreadable_end: Option<u64>,
+    /// See [`GroupStore::lost_checkpoint`].
+    pub(crate) lost_checkpoint: bool,
 }
 
 impl GroupStore {
@@ -133,6 +135,7 @@ impl GroupStore {
             damaged: BTreeSet::new(),
             stats: Stats::default(),
             unreadable_end: None,
+            lost_checkpoint: false,
         }
     }
 
@@ -273,9 +276,14 @@ impl GroupStore {
         self.uuid
     }
 
-    /// Number of the latest complete checkpoint; an attach goes back by one if that is damaged.
+    /// Number of the latest complete checkpoint.
     pub const fn generation(&self) -> u64 {
         self.generation
+    }
+
+    /// True if the attach found only one whole checkpoint: there may have been a later one.
+    pub const fn lost_checkpoint(&self) -> bool {
+        self.lost_checkpoint
     }
 
     /// Number of free clusters, and of clusters that the next checkpoint frees.

@@ -70,8 +70,7 @@ fn renew_empty(
 fn check_binding(underlying: &UnderlyingDir, group_store: &GroupStore) -> Result<(), HostError> {
     let (path, uuid) = (underlying.path(), group_store.uuid());
     let has_files = group_store.files().next().is_some();
-    let is_older = underlying.is_newer_than(group_store.generation());
-    let is_older = is_older.map_err(cannot_at(path, READ_BINDING))?;
+    let is_older = underlying.is_newer_than(group_store).map_err(cannot_at(path, READ_BINDING))?;
     let refuse = |why: &str| Err(HostError::Refused { path: path.to_owned(), why: why.to_owned() });
     match underlying.binding().map_err(cannot_at(path, READ_BINDING))? {
         Some((store, true)) if store == uuid && is_older => refuse(underlying::OLDER_STORE),

@@ -63,6 +63,8 @@ fn an_unreadable_page_costs_no_more_than_a_damaged_one() {
         let (image, extent) = (image.clone(), Geometry::pages(page, 1));
         let store = GroupStore::attach(&mut Unreadable { image, extent, readable }, config())?;
         let mode = store.file(file).map(|f| f.attributes.mode);
+        let newest = store.generation() + u64::from(store.lost_checkpoint());
+        assert!(newest >= 2, "page {page}: not taken for an older copy");
         Ok::<_, AttachError>((mode, store.unreadable_end()))
     };
     let newest = geometry.checkpoint_at(2);
