@@ -92,9 +92,9 @@ pub struct GroupStore {
     /// Groups that could not be read, or had wrong checksums, at their latest read.
     pub(crate) damaged: BTreeSet<u32>,
     pub(crate) stats: Stats,
-    /// See [`GroupStore::unreadable_end`].
+    /// See [`GroupStore::unreadable_end()`].
     pub(crate) unreadable_end: Option<u64>,
-    /// See [`GroupStore::lost_checkpoint`].
+    /// See [`GroupStore::lost_checkpoint()`].
     pub(crate) lost_checkpoint: bool,
 }
 
