@@ -380,8 +380,8 @@ impl GroupedFiles {
         }
     }
 
-    /// Commits everything, for a clean end. `release`: the directory is unbound from a store without
-    /// entries.
+    /// Commits everything, for a clean end. `release`: the directory is unbound from a store
+    /// without entries.
     ///
     /// # Errors
     /// The store cannot be saved; committed files are safe.

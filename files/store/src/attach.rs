@@ -131,8 +131,8 @@ impl GroupStore {
     /// Attaches a store: its newest whole checkpoint, and all batches of the log after it (EEFS,
     /// "Crash Recovery"). The driver must then decide about [`GroupStore::unsettled`] files.
     ///
-    /// A page that cannot be read counts as a damaged page: a disk reports a sector that a power cut
-    /// has torn in this way.
+    /// A page that cannot be read counts as a damaged page: a disk reports a sector that a power
+    /// cut has torn in this way.
     ///
     /// # Errors
     /// The device holds no store, the store is damaged, or the device fails. Nothing was changed
@@ -171,8 +171,8 @@ impl GroupStore {
     }
 }
 
-/// The newest checkpoint that is whole, its records, and whether the other one is not whole. The log
-/// must reach back to the checkpoint.
+/// The newest checkpoint that is whole, its records, and whether the other one is not whole. The
+/// log must reach back to the checkpoint.
 fn newest_checkpoint(
     reader: &mut Reader<'_>,
     newest: Newest,

@@ -41,8 +41,8 @@ impl Renames {
 impl GroupedFiles {
     /// Drops the entries whose inodes were not found, if no name in the directory leads to one of
     /// them, and no marker in the directory names one of them. Every inode that has a name must be
-    /// readable, and no file renamed meanwhile: otherwise all entries stay. If another directory may
-    /// have files in the store, the store keeps the entries: they are no files of this directory.
+    /// readable, and no file renamed meanwhile: otherwise all entries stay. If another directory
+    /// may have files in the store, the store keeps the entries: they are no files of this one.
     pub(crate) fn drop_removed(&self) {
         let missing = self.files_where(|_, file| file.is_missing());
         if missing.is_empty() {

@@ -74,7 +74,7 @@ fn files_that_may_belong_to_another_directory_are_not_dropped() {
     assert_eq!(dir.mounted().shuffler.move_all_back(dir.groups()), 0);
 }
 
-/// The handle leads to another inode there, as can happen on two Btrfs: an inode without the marker.
+/// The handle leads to another inode there, as on two Btrfs: an inode without the marker.
 #[test]
 fn an_entry_that_may_belong_to_another_directory_outlives_an_inode_without_its_marker() {
     for settled in [true, false] {
