@@ -7,7 +7,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, Stat};
 use rustix::io::Errno;
 use seekless_host::{FileDevice, HostError, Opened, cannot_at};
@@ -33,7 +33,9 @@ pub struct Checked {
     /// Entries without a marker: files that were removed, or are underlying. A mount drops them
     /// as it meets them, those of removed inodes when all files move back.
     pub dead: u64,
-    /// Files whose bytes are in a damaged group.
+    /// No other directory can have files in the store.
+    pub alone: bool,
+    /// Files whose bytes are in a group that is damaged, or that cannot be read.
     pub damaged: Vec<PathBuf>,
     /// Files with a marker but without an entry: their bytes are lost, or in another store.
     pub lost: Vec<PathBuf>,
@@ -59,8 +61,13 @@ pub fn check(dir: &Path, store: &Path, walked: &mut dyn FnMut(u64)) -> Result<Ch
     let mut found = Checked { store: examine(&mut device).map_err(attach)?, ..Checked::default() };
     let group_store = GroupStore::attach(&mut device, Config::default()).map_err(attach)?;
     let underlying = UnderlyingDir::open(dir)?;
-    let binding = underlying.binding();
+    let (binding, is_older) = (underlying.binding(), underlying.is_newer_than(&group_store));
+    let is_older = is_older.map_err(cannot_at(dir, "read its extended attributes"))?;
     match binding.map_err(cannot_at(dir, "read its extended attributes"))? {
+        Some((uuid, true)) if uuid == group_store.uuid() && is_older => {
+            let why = underlying::OLDER_STORE.to_owned();
+            return Err(HostError::Refused { path: dir.to_owned(), why }.into());
+        }
         Some((uuid, true)) if uuid == group_store.uuid() => {}
         None if group_store.file_count() == 0 => {}
         _ => {
@@ -68,8 +75,10 @@ pub fn check(dir: &Path, store: &Path, walked: &mut dyn FnMut(u64)) -> Result<Ch
             return Err(HostError::Refused { path: dir.to_owned(), why }.into());
         }
     }
+    let alone = underlying.is_alone(group_store.uuid());
+    found.alone = alone.map_err(cannot_at(dir, "read its extended attributes"))?;
     let grouped = check_entries(&underlying, &group_store, &mut found)?;
-    let damaged: Vec<FileNumber> =
+    let damaged: FxHashSet<FileNumber> =
         found.store.damaged.iter().flat_map(|(_, files)| files.iter().copied()).collect();
     let mut look = |path: &Path, fd: &OwnedFd, stat: &Stat| {
         found.files += 1;
@@ -125,7 +134,7 @@ fn check_inode(
     path: &Path,
     fd: &OwnedFd,
     stat: &Stat,
-    (grouped, damaged): (&Grouped, &[FileNumber]),
+    (grouped, damaged): (&Grouped, &FxHashSet<FileNumber>),
     found: &mut Checked,
 ) -> Result<(), Errno> {
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
@@ -133,8 +142,12 @@ fn check_inode(
     }
     let entry = grouped.get(&stat.st_ino);
     if stat.st_size > 0 {
-        if matches!(entry, Some((_, true))) {
-            found.written.push(path.to_owned());
+        match entry {
+            Some((_, true)) => found.written.push(path.to_owned()),
+            Some((number, false)) if damaged.contains(number) => {
+                found.damaged.push(path.to_owned());
+            }
+            _ => {}
         }
         return Ok(());
     }

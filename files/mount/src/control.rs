@@ -5,20 +5,23 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::io::Errno;
 use seekless_block::Duration;
-use seekless_store::DiskPhase;
+use seekless_store::{Ask, DiskPhase};
 use serde::{Deserialize, Serialize};
 
+use crate::grouped_files::errno;
 use crate::mounted_dir::MountedDir;
 
 /// A read returns a [`MountStatus`] as JSON.
 pub const STATUS_XATTR: &str = "trusted.seekless.state";
-/// A write of [`SHUFFLE_COMMAND`] or [`RETURN_COMMAND`] runs the command, and returns after its
-/// end.
+/// A write of [`SHUFFLE_COMMAND`], [`RETURN_COMMAND`] or [`SAVE_COMMAND`] runs the command, and
+/// returns after its end.
 pub const COMMAND_XATTR: &str = "trusted.seekless.do";
 /// Forms groups anew now.
 pub const SHUFFLE_COMMAND: &[u8] = b"shuffle";
 /// Moves every file back, and stops the forming of groups. `NOSPC` if a file could not be moved.
 pub const RETURN_COMMAND: &[u8] = b"return";
+/// Makes all writes to grouped files durable.
+pub const SAVE_COMMAND: &[u8] = b"save";
 
 /// The schema of [`MountStatus`].
 pub const STATUS_SCHEMA: &str = "seekless.fs/1";
@@ -68,6 +71,10 @@ pub struct MountStatus {
     pub returned: u64,
     /// Files that did not move to the store, because they were used or written meanwhile.
     pub given_up: u64,
+    /// Files that the store keeps when all files move back, because they are not in this directory
+    /// and may belong to another one.
+    #[serde(default)]
+    pub kept: u64,
     /// Reads of grouped files that were not in the cache of the kernel.
     pub grouped_reads: u64,
     /// Writes and truncations of grouped files that stayed in the group store.
@@ -77,7 +84,7 @@ pub struct MountStatus {
     pub hits: u64,
     /// Groups read from the store.
     pub groups_read: u64,
-    /// Groups with a wrong checksum.
+    /// Groups that could not be read, or had a wrong checksum, at their latest read.
     pub damaged: u64,
     /// The disk of the directory, if it sleeps.
     #[serde(default)]
@@ -162,6 +169,7 @@ pub(super) fn status_of(mounted: &MountedDir) -> MountStatus {
             came: groups.counts.came.load(Relaxed),
             returned: groups.counts.returned.load(Relaxed),
             given_up: groups.counts.given_up.load(Relaxed),
+            kept: groups.counts.kept.load(Relaxed),
             grouped_reads: groups.counts.reads.load(Relaxed),
             grouped_writes: groups.counts.writes.load(Relaxed),
             hits: stats.hits,
@@ -186,6 +194,10 @@ pub(super) fn run_command(mounted: &MountedDir, command: &[u8]) -> Result<(), Er
         }
         RETURN_COMMAND if mounted.shuffler.move_all_back(&mounted.groups) == 0 => Ok(()),
         RETURN_COMMAND => Err(Errno::NOSPC),
+        SAVE_COMMAND => {
+            let saved = mounted.groups.ask(Ask::Sync { file: None });
+            saved.map(|_| ()).map_err(|fault| errno(&fault))
+        }
         _ => Err(Errno::INVAL),
     }
 }

@@ -94,8 +94,7 @@ impl MountedDir {
     }
 }
 
-/// Makes a group store; `size`: first makes a file of this size, if there is none. Returns
-/// the UUID of the store.
+/// Makes a group store; `size`: first makes a file of this size, if there is none.
 ///
 /// # Errors
 /// The file or device cannot be opened, is in use, is too small, or holds data and `force` is
@@ -105,7 +104,7 @@ pub fn format(
     size: Option<Bytes>,
     cluster: Bytes,
     force: bool,
-) -> Result<[u8; 16], MountError> {
+) -> Result<(), MountError> {
     let made = size.map(|size| make_file(store, size)).transpose()?.unwrap_or(false);
     format_opened(store, cluster, force).inspect_err(|_| {
         if made {
@@ -114,7 +113,7 @@ pub fn format(
     })
 }
 
-fn format_opened(store: &Path, cluster: Bytes, force: bool) -> Result<[u8; 16], MountError> {
+fn format_opened(store: &Path, cluster: Bytes, force: bool) -> Result<(), MountError> {
     let mut device = FileDevice::new(Opened::path(store, false)?);
     let failed =
         |source| MountError::GroupStore { path: store.to_owned(), source: Box::new(source) };
@@ -126,10 +125,14 @@ fn format_opened(store: &Path, cluster: Bytes, force: bool) -> Result<[u8; 16], 
         );
         return Err(HostError::Refused { path: store.to_owned(), why }.into());
     }
+    format_store(&mut device, new_uuid()?, cluster, "").map_err(failed)?;
+    Ok(())
+}
+
+pub(crate) fn new_uuid() -> Result<[u8; 16], HostError> {
     let mut uuid = [0; 16];
     rustix::rand::getrandom(&mut uuid, rustix::rand::GetRandomFlags::empty())
         .map_err(cannot("get random bytes"))?;
-    format_store(&mut device, uuid, cluster, "").map_err(failed)?;
     Ok(uuid)
 }
 

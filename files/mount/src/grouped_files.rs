@@ -102,6 +102,8 @@ pub(crate) struct MountCounts {
     pub(crate) returned: AtomicU64,
     /// Moves to the store that were given up, because the file was used or written meanwhile.
     pub(crate) given_up: AtomicU64,
+    /// Files that the store keeps although they are not in this directory: see `drop_removed`.
+    pub(crate) kept: AtomicU64,
     pub(crate) reads: AtomicU64,
     /// Writes and truncations of files that stayed in the store.
     pub(crate) writes: AtomicU64,
@@ -132,6 +134,8 @@ pub(crate) struct GroupedFiles {
     /// A sync of the directory for the store has ended.
     synced: Condvar,
     uuid: [u8; 16],
+    /// No other directory can have files in the store.
+    is_alone: bool,
     started: Instant,
     files: RwLock<InodeTable<GroupedFile>>,
     bytes: AtomicU64,
@@ -376,16 +380,19 @@ impl GroupedFiles {
         }
     }
 
-    /// Commits everything, for a clean end. `release`: a directory without files in the store is
-    /// unbound from the store.
+    /// Commits everything, for a clean end. `release`: the directory is unbound from a store
+    /// without entries.
     ///
     /// # Errors
     /// The store cannot be saved; committed files are safe.
     pub(crate) fn end(&self, release: bool) -> Result<(), Fault> {
         self.ask(Ask::Sync { file: None })?;
         self.ask(Ask::Checkpoint)?;
-        if release && self.len() == 0 {
+        if release && self.group_store(|g| g.files().next().is_none()) {
             let _ = self.underlying.bind(None);
+        } else {
+            // Without it, an older copy of the store would be taken for this one.
+            let _ = self.underlying.note_generation(self.group_store(GroupStore::generation));
         }
         Ok(())
     }

@@ -28,8 +28,8 @@ mod underlying;
 
 pub use check::{Checked, check};
 pub use control::{
-    COMMAND_XATTR, DiskStatus, MountStatus, RETURN_COMMAND, SHUFFLE_COMMAND, STATUS_SCHEMA,
-    STATUS_XATTR,
+    COMMAND_XATTR, DiskStatus, MountStatus, RETURN_COMMAND, SAVE_COMMAND, SHUFFLE_COMMAND,
+    STATUS_SCHEMA, STATUS_XATTR,
 };
 pub use disk_watch::DiskSleep;
 pub use error::MountError;

@@ -16,7 +16,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::mount::OpenTreeFlags;
 use seekless_host::cannot_at;
-use seekless_store::FileNumber;
+use seekless_store::{FileNumber, GroupStore};
 
 use crate::error::MountError;
 use crate::inode_handle::InodeHandle;
@@ -25,10 +25,18 @@ use crate::inode_handle::InodeHandle;
 pub(crate) const MARKER: &str = "trusted.seekless.group";
 /// The extended attribute of the directory.
 pub(crate) const BINDING: &str = "trusted.seekless.store";
+/// The extended attribute of a directory whose store no other directory can have files in: the UUID
+/// of the store. Directories that an earlier version bound to a store lack it.
+pub(crate) const ALONE: &str = "trusted.seekless.alone";
+/// The extended attribute of a directory that was unmounted in order: the number of the latest
+/// checkpoint of its store then.
+pub(crate) const GENERATION: &str = "trusted.seekless.generation";
 /// Capabilities of a program. The kernel removes this attribute at every write or truncation, also
 /// by root.
 pub(crate) const CAPABILITIES: &str = "security.capability";
 pub(crate) const ACCESS_LIST: &str = "system.posix_acl_access";
+/// Why a store is refused that is older than the directory.
+pub(crate) const OLDER_STORE: &str = "was last unmounted with newer contents of its group store: this store is an older copy, with older bytes of changed files; to use these bytes, run `setfattr -x trusted.seekless.generation` on the directory";
 /// Length of a marker in bytes.
 const MARKER_BYTES: usize = 32;
 
@@ -282,15 +290,68 @@ impl UnderlyingDir {
         }
     }
 
-    /// Binds the directory to a store, or to none.
+    /// True if no other directory can have files in this store.
+    ///
+    /// # Errors
+    /// The error of the host.
+    pub(crate) fn is_alone(&self, store: [u8; 16]) -> Result<bool, Errno> {
+        let mut bytes = [0; 64];
+        match rustix::fs::fgetxattr(&self.root, ALONE, &mut bytes) {
+            Err(Errno::NODATA) => Ok(false),
+            Err(e) => Err(e),
+            Ok(len) => Ok(bytes.get(..len) == Some(&store[..])),
+        }
+    }
+
+    /// True if the directory was unmounted with a newer version of its store.
+    ///
+    /// # Errors
+    /// The error of the host.
+    pub(crate) fn is_newer_than(&self, group_store: &GroupStore) -> Result<bool, Errno> {
+        let lost = u64::from(group_store.lost_checkpoint());
+        let generation = group_store.generation().saturating_add(lost);
+        let mut bytes = [0; 64];
+        match rustix::fs::fgetxattr(&self.root, GENERATION, &mut bytes) {
+            Err(Errno::NODATA) => Ok(false),
+            Err(e) => Err(e),
+            Ok(len) => {
+                let noted = bytes.get(..len).and_then(|bytes| bytes.try_into().ok());
+                let noted = noted.map(u64::from_le_bytes).ok_or(Errno::IO)?;
+                Ok(generation < noted)
+            }
+        }
+    }
+
+    /// Notes the latest checkpoint of the store, which must be durable.
+    pub(crate) fn note_generation(&self, generation: u64) -> Result<(), Errno> {
+        let noted = generation.to_le_bytes();
+        rustix::fs::fsetxattr(&self.root, GENERATION, &noted, XattrFlags::empty())?;
+        rustix::fs::fsync(&self.root)
+    }
+
+    fn remove_attribute(&self, name: &str) -> Result<(), Errno> {
+        match rustix::fs::fremovexattr(&self.root, name) {
+            Ok(()) | Err(Errno::NODATA) => Ok(()),
+            failed => failed,
+        }
+    }
+
+    /// Binds the directory to a store that no other directory was ever bound to, or to none.
     pub(crate) fn bind(&self, store: Option<[u8; 16]>) -> Result<(), Errno> {
         match store {
             Some(uuid) => {
+                self.remove_attribute(GENERATION)?;
+                // Before the binding: a binding without it is that of an earlier version.
+                rustix::fs::fsetxattr(&self.root, ALONE, &uuid, XattrFlags::empty())?;
                 let mut bytes = uuid.to_vec();
                 bytes.extend(self.handle.to_name());
                 rustix::fs::fsetxattr(&self.root, BINDING, &bytes, XattrFlags::empty())?;
             }
-            None => rustix::fs::fremovexattr(&self.root, BINDING)?,
+            None => {
+                rustix::fs::fremovexattr(&self.root, BINDING)?;
+                self.remove_attribute(ALONE)?;
+                self.remove_attribute(GENERATION)?;
+            }
         }
         rustix::fs::fsync(&self.root)
     }

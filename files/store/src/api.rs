@@ -245,6 +245,6 @@ pub struct Stats {
     pub checkpoints: u64,
     /// Groups that were split, because no run of free clusters was long enough.
     pub split: u64,
-    /// Groups with a wrong checksum.
+    /// Groups that could not be read, or had a wrong checksum, at their latest read.
     pub damaged: u64,
 }

@@ -105,13 +105,15 @@ pub fn format(
 ///
 /// # Errors
 /// No superblock is whole, or the superblocks contradict each other or the size of the device.
+/// One that cannot be read is replaced by the other, as a damaged one is.
 pub fn superblock(device: &mut dyn Device) -> Result<(Superblock, Geometry), AttachError> {
-    let first = Superblock::decode(&read_page(device, 0)?);
-    let second = Superblock::decode(&read_page(device, 1)?);
+    let [first, second] =
+        [0, 1].map(|page| read_page(device, page).map(|page| Superblock::decode(&page)));
     let found = match (first, second) {
-        (Ok(a), Ok(b)) if a != b => return Err(AttachError::Twins),
-        (Ok(a), _) | (_, Ok(a)) => a,
-        (Err(first), Err(second)) => return Err(AttachError::Superblock { first, second }),
+        (Ok(Ok(a)), Ok(Ok(b))) if a != b => return Err(AttachError::Twins),
+        (Ok(Ok(a)), _) | (_, Ok(Ok(a))) => a,
+        (Err(unreadable), _) | (_, Err(unreadable)) => return Err(unreadable.into()),
+        (Ok(Err(first)), Ok(Err(second))) => return Err(AttachError::Superblock { first, second }),
     };
     let geometry = Geometry {
         cluster: found.cluster,
@@ -129,6 +131,9 @@ impl GroupStore {
     /// Attaches a store: its newest whole checkpoint, and all batches of the log after it (EEFS,
     /// "Crash Recovery"). The driver must then decide about [`GroupStore::unsettled`] files.
     ///
+    /// A page that cannot be read counts as a damaged page: a disk reports a sector that a power
+    /// cut has torn in this way.
+    ///
     /// # Errors
     /// The device holds no store, the store is damaged, or the device fails. Nothing was changed
     /// then.
@@ -138,9 +143,9 @@ impl GroupStore {
         device.flush()?;
         device.forget_cached();
         let (superblock, geometry) = superblock(device)?;
-        let mut reader = Reader { device, geometry, uuid: superblock.uuid };
-        let newest = reader.newest()?;
-        let (header, changes) = newest_checkpoint(&mut reader, newest)?;
+        let mut reader = Reader::new(device, geometry, superblock.uuid);
+        let newest = reader.newest();
+        let (header, changes, lost_checkpoint) = newest_checkpoint(&mut reader, newest)?;
         let mut tables = Tables::new();
         // The clusters of a checkpoint are known only after all of its records.
         tables.apply(&changes, &geometry, &mut ClusterMap::new(geometry.clusters))?;
@@ -149,6 +154,7 @@ impl GroupStore {
         tables.next_count = tables.next_count.max(header.next_count);
         tables.next_group = tables.next_group.max(header.next_group);
         let log = replay(&mut reader, &header, &mut tables, &mut clusters)?;
+        let unreadable_end = reader.unreadable_end;
         // A batch begins only after the one before it is on stable storage. The last batch may be
         // torn, but no later one can exist.
         if newest.sequence > log.sequence {
@@ -158,18 +164,22 @@ impl GroupStore {
         debug_assert!(taken.free() == clusters.free() + clusters.deleted());
         tables.find_free_indices();
         clusters.pointer = header.pointer;
-        Ok(Self::new(config, geometry, superblock.uuid, tables, clusters, log, header.generation))
+        let (uuid, generation) = (superblock.uuid, header.generation);
+        let mut store = Self::new(config, geometry, uuid, tables, clusters, log, generation);
+        (store.unreadable_end, store.lost_checkpoint) = (unreadable_end, lost_checkpoint);
+        Ok(store)
     }
 }
 
-/// The newest checkpoint that is whole, and its records. The log must reach back to it.
+/// The newest checkpoint that is whole, its records, and whether the other one is not whole. The
+/// log must reach back to the checkpoint.
 fn newest_checkpoint(
     reader: &mut Reader<'_>,
     newest: Newest,
-) -> Result<(CheckpointHeader, Vec<Change>), AttachError> {
+) -> Result<(CheckpointHeader, Vec<Change>, bool), AttachError> {
     let (mut found, mut reasons) = (Vec::new(), Vec::new());
     for slot in 0..2 {
-        match reader.header(slot)? {
+        match reader.header(slot) {
             Ok(header) => found.push(header),
             Err(reason) => reasons.push(reason),
         }
@@ -177,7 +187,9 @@ fn newest_checkpoint(
     found.sort_unstable_by_key(|h| std::cmp::Reverse(h.generation));
     for header in found {
         match reader.tables(&header)? {
-            Ok(changes) if header.generation >= newest.checkpoint => return Ok((header, changes)),
+            Ok(changes) if header.generation >= newest.checkpoint => {
+                return Ok((header, changes, !reasons.is_empty()));
+            }
             Ok(_) => break,
             Err(reason) => reasons.push(reason),
         }

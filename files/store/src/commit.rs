@@ -53,6 +53,8 @@ pub(crate) struct Commit {
     /// At least one group is written.
     wrote: bool,
     groups: Vec<u32>,
+    /// Bytes of records that were reserved for these groups.
+    records: u64,
     /// Contents of the groups, and their extents.
     images: Vec<(Extent, Vec<u8>)>,
     changes: Vec<Change>,
@@ -65,6 +67,14 @@ impl Job {
     /// True if this job writes the group.
     pub(crate) fn carries(&self, group: u32) -> bool {
         matches!(self, Self::Commit(c) if c.groups.contains(&group))
+    }
+
+    /// Bytes of records that this job will add to the tables.
+    pub(crate) const fn records(&self) -> u64 {
+        match self {
+            Self::Commit(commit) => commit.records,
+            Self::Checkpoint(_) => 0,
+        }
     }
 }
 
@@ -282,9 +292,6 @@ impl GroupStore {
         }
         for group in job.groups {
             self.update_hold(group);
-        }
-        if self.dirty.is_empty() {
-            self.coming = 0;
         }
         self.cache.shrink(self.config.cache.0);
         for waiter in job.waiters {

@@ -19,7 +19,7 @@ pub struct Examined {
     pub bytes: u64,
     /// Number of files that are arriving or leaving.
     pub unsettled: u32,
-    /// Groups with a wrong checksum, and their files.
+    /// Groups that cannot be read, or have a wrong checksum, and their files.
     pub damaged: Vec<(u32, Vec<FileNumber>)>,
 }
 
@@ -39,7 +39,7 @@ impl fmt::Display for Examined {
 /// Attaches a store, reads all groups and compares their checksums. Nothing is changed.
 ///
 /// # Errors
-/// See [`GroupStore::attach`]; or a group cannot be read.
+/// See [`GroupStore::attach`].
 pub fn examine(device: &mut dyn Device) -> Result<Examined, AttachError> {
     let group_store = GroupStore::attach(device, Config::default())?;
     let mut found = Examined {
@@ -53,7 +53,7 @@ pub fn examine(device: &mut dyn Device) -> Result<Examined, AttachError> {
         let Some(group) = group_store.tables.group(number) else { continue };
         let extent = group_store.geometry.group_extent(group.cluster, group.bytes);
         bytes.resize(extent.bytes().0 as usize, 0);
-        device.read(extent, &mut bytes)?;
+        let read = device.read(extent, &mut bytes).is_ok();
         let mut live = Vec::new();
         for slot in &group.slots {
             if group_store.tables.file(slot.number).is_some_and(|f| f.group == number) {
@@ -61,7 +61,8 @@ pub fn examine(device: &mut dyn Device) -> Result<Examined, AttachError> {
                 live.push(slot.number);
             }
         }
-        let whole = bytes.get(..group.bytes as usize).map(crc_fast::crc32_iscsi);
+        let whole = bytes.get(..group.bytes as usize).filter(|_| read);
+        let whole = whole.map(crc_fast::crc32_iscsi);
         if whole != Some(group.sum) {
             found.damaged.push((number, live));
         }

@@ -46,6 +46,8 @@ pub(crate) struct Dirty {
     pub(crate) files: BTreeSet<FileNumber>,
     /// Clusters needed in the worst case: each file within one cluster.
     pub(crate) bins: u32,
+    /// Bytes of records that were reserved when the group was formed.
+    pub(crate) records: u64,
 }
 
 /// The purpose of an I/O in flight.
@@ -82,14 +84,18 @@ pub struct GroupStore {
     pub(crate) log: Log,
     /// Generation of the latest complete checkpoint.
     pub(crate) generation: u64,
-    /// Bytes of records that uncommitted changes will add.
-    pub(crate) coming: u64,
     /// Commit everything dirty as soon as possible.
     pub(crate) commit_now: bool,
     /// A write failed: no more changes are accepted.
     pub(crate) broken: bool,
     disk: DiskPhase,
+    /// Groups that could not be read, or had wrong checksums, at their latest read.
+    pub(crate) damaged: BTreeSet<u32>,
     pub(crate) stats: Stats,
+    /// See [`GroupStore::unreadable_end()`].
+    pub(crate) unreadable_end: Option<u64>,
+    /// See [`GroupStore::lost_checkpoint()`].
+    pub(crate) lost_checkpoint: bool,
 }
 
 impl GroupStore {
@@ -123,11 +129,13 @@ impl GroupStore {
             clock: 0,
             log,
             generation,
-            coming: 0,
             commit_now: false,
             broken: false,
             disk: DiskPhase::Turning,
+            damaged: BTreeSet::new(),
             stats: Stats::default(),
+            unreadable_end: None,
+            lost_checkpoint: false,
         }
     }
 
@@ -247,8 +255,15 @@ impl GroupStore {
     }
 
     /// Counters since the attach.
-    pub const fn stats(&self) -> Stats {
-        self.stats
+    pub fn stats(&self) -> Stats {
+        let damaged = self.damaged.iter().filter(|group| self.tables.group(**group).is_some());
+        Stats { damaged: damaged.count() as u64, ..self.stats }
+    }
+
+    /// The page at which the attach took the log to end because the device could not read it. A
+    /// crash has torn the page, or the last changes are lost.
+    pub const fn unreadable_end(&self) -> Option<u64> {
+        self.unreadable_end
     }
 
     /// The layout of the store on its device.
@@ -259,6 +274,16 @@ impl GroupStore {
     /// The UUID of this store.
     pub const fn uuid(&self) -> [u8; 16] {
         self.uuid
+    }
+
+    /// Number of the latest complete checkpoint.
+    pub const fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// True if the attach found only one whole checkpoint: there may have been a later one.
+    pub const fn lost_checkpoint(&self) -> bool {
+        self.lost_checkpoint
     }
 
     /// Number of free clusters, and of clusters that the next checkpoint frees.

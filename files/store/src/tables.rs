@@ -251,8 +251,9 @@ impl Tables {
         touched: &mut Vec<u32>,
     ) -> Result<(), TableError> {
         let number = FileNumber(record.number);
-        // No table of this store can have more records.
-        if number.index() as u64 > geometry.table_bytes_max() / 32 {
+        // No table of this store has more files: each has a record, and a place in its group's.
+        let least = file_bytes(0) + SlotRecord::BYTES;
+        if number.index() as u64 > geometry.table_bytes_max() / least as u64 {
             return Err(TableError::Number(record.number));
         }
         self.remove_file(number, touched);

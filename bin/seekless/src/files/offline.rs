@@ -52,7 +52,10 @@ pub(super) fn check(args: &CheckArgs) -> anyhow::Result<()> {
     );
     let dir = &args.dir;
     for (files, what) in [
-        (&found.damaged, "damaged: its group has a wrong checksum"),
+        (
+            &found.damaged,
+            "damaged: its group cannot be read, or has a wrong checksum; if the file is not empty here, it was moving at a crash, and `setfattr -x trusted.seekless.group FILE` keeps these bytes",
+        ),
         (&found.lost, "lost: its marker names a file that is not in this store"),
         (
             &found.written,
@@ -71,11 +74,19 @@ pub(super) fn check(args: &CheckArgs) -> anyhow::Result<()> {
         );
     }
     if found.dead > 0 {
-        let _ = writeln!(
-            text,
-            "harmless: {} entries of files that were removed or moved back",
-            found.dead
-        );
+        let _ = if found.alone {
+            writeln!(
+                text,
+                "harmless: {} entries of files that were removed or moved back",
+                found.dead
+            )
+        } else {
+            writeln!(
+                text,
+                "{} entries without a file here: removed, moved back, or files of another directory that an older version mounted with this store",
+                found.dead
+            )
+        };
     }
     if !found.is_sound() {
         output::print(text.trim_end())?;
@@ -86,10 +97,9 @@ pub(super) fn check(args: &CheckArgs) -> anyhow::Result<()> {
 }
 
 pub(super) fn format(args: &FormatArgs) -> anyhow::Result<()> {
-    let uuid = seekless_mount::format(&args.store, args.size, args.cluster, args.force)?;
-    let uuid: String = uuid.iter().map(|b| format!("{b:02x}")).collect();
+    seekless_mount::format(&args.store, args.size, args.cluster, args.force)?;
     let store = args.store.display();
     output::print(&format!(
-        "group store {store}, uuid {uuid}\nmount: seekless files mount DIR MOUNTPOINT --store {store}"
+        "group store {store}\nmount: seekless files mount DIR MOUNTPOINT --store {store}"
     ))
 }

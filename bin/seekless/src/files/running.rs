@@ -9,7 +9,8 @@ use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use seekless_block::Bytes;
 use seekless_mount::{
-    COMMAND_XATTR, MountStatus, RETURN_COMMAND, SHUFFLE_COMMAND, STATUS_SCHEMA, STATUS_XATTR,
+    COMMAND_XATTR, MountStatus, RETURN_COMMAND, SAVE_COMMAND, SHUFFLE_COMMAND, STATUS_SCHEMA,
+    STATUS_XATTR,
 };
 
 use seekless_cli::output;
@@ -88,11 +89,12 @@ fn act(point: &Path, what: &[u8]) -> Result<(), Errno> {
 
 pub(super) fn unmount(args: &UnmountArgs) -> anyhow::Result<()> {
     let point = &args.mountpoint;
-    let state = state(point)?;
+    let before = state(point)?;
     if args.move_back {
-        move_back(point, &state)?;
+        move_back(point, &before)?;
     }
-    let pid = rustix::process::Pid::from_raw(state.pid.cast_signed());
+    save(point)?;
+    let pid = rustix::process::Pid::from_raw(before.pid.cast_signed());
     // The number may belong to another namespace; then nobody can wait for the process.
     let server =
         pid.and_then(|p| rustix::process::pidfd_open(p, rustix::process::PidfdFlags::empty()).ok());
@@ -106,10 +108,27 @@ pub(super) fn unmount(args: &UnmountArgs) -> anyhow::Result<()> {
         ensure!(
             start.elapsed() < PATIENCE,
             "unmounted, but process {} has not saved the group store within {PATIENCE:?}",
-            state.pid
+            before.pid
         );
     }
     output::print("unmounted")
+}
+
+/// Saves the store before the unmount: afterwards only the server's own terminal says that this
+/// failed, and unsynced writes are lost.
+fn save(point: &Path) -> anyhow::Result<()> {
+    match act(point, SAVE_COMMAND) {
+        // A server of an earlier version does not know the command.
+        Ok(()) | Err(Errno::INVAL) => Ok(()),
+        Err(e) => {
+            let now = state(point)?;
+            bail!(
+                "{}: the group store cannot be saved ({e}): {}; the directory is still mounted, and `umount` gives unsynced writes up",
+                point.display(),
+                now.trouble.as_deref().unwrap_or("no more is known")
+            )
+        }
+    }
 }
 
 fn move_back(point: &Path, before: &MountStatus) -> anyhow::Result<()> {
@@ -129,6 +148,11 @@ fn move_back(point: &Path, before: &MountStatus) -> anyhow::Result<()> {
     bar.finish_and_clear();
     let left = state(point)?;
     match asked {
+        Ok(Ok(())) if left.kept > 0 => output::print(&format!(
+            "{} files moved back; {}",
+            left.returned - before.returned,
+            left.trouble.as_deref().unwrap_or("the group store keeps others")
+        )),
         Ok(Ok(())) => output::print(&format!("{} files moved back", before.grouped_files)),
         Ok(Err(Errno::NOSPC)) => bail!(
             "{}: {} files could not be moved back and stay in the group store; the directory is still mounted: {}",
@@ -213,7 +237,10 @@ pub(super) fn status(args: &StatusArgs) -> anyhow::Result<()> {
         text += "\nall files are moving back to the directory: mount again to form groups";
     }
     if s.damaged > 0 {
-        text += &format!("\nDAMAGED         {} groups have wrong checksums", s.damaged);
+        text += &format!(
+            "\nDAMAGED         {} groups could not be read, or had wrong checksums",
+            s.damaged
+        );
     }
     if let Some(trouble) = &s.trouble {
         text += &format!("\ntrouble         {trouble}");

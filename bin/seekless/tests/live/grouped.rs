@@ -1,6 +1,7 @@
 //! `seekless files`: a directory mounted again, its files on their way between the two modules while they are used, both
 //! modules without room, servers killed. What is seen through the mount is held against what was written, always.
 
+mod full_disk;
 mod power_cut;
 
 use std::fs::{self, File};

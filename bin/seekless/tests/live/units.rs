@@ -119,16 +119,16 @@ fn a_restart_of_a_ublk_unit_mounts_again_and_a_stop_does_not() {
     assert_eq!(of(&ublk.calls("stop", mounted), "start "), [""; 0]);
     let looks = ublk.calls("restart", mounted);
     assert_eq!(of(&looks, "-nlo "), ["-nlo FSTYPE,TARGET /dev/ublkb3"; 3]);
-    // Any user may name a FUSE mount as this device.
-    let rows = format!("{mounted}fuse.x   /home/a\nfuse     /home/b\nfuseblk  /srv/ntfs\n");
-    let stops = "stop /srv/data /srv/more /srv/ntfs";
-    assert_eq!(of(&ublk.calls("stop", &rows), "stop "), [stops]);
     // A restart that did not come to its start is forgotten by the next stop.
     fs::write(ublk.0.path().join("mounted"), mounted).unwrap();
     ublk.run("ExecStop");
     assert!(ublk.0.path().join("mounts").exists());
     assert_eq!(of(&ublk.calls("stop", mounted), "start "), [""; 0]);
     assert!(!ublk.0.path().join("mounts").exists());
+    // Any user may name a FUSE mount as this device.
+    let rows = format!("{mounted}fuse.x   /home/a\nfuse     /home/b\nfuseblk  /srv/ntfs\n");
+    let stops = "stop /srv/data /srv/more /srv/ntfs";
+    assert_eq!(of(&ublk.calls("stop", &rows), "stop "), [stops]);
 }
 
 /// Without an order between both, a service may end a moment after the first stop of its mount.

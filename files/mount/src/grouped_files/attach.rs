@@ -11,16 +11,21 @@ use rustix::io::Errno;
 use seekless_host::{FileDevice, HostError, cannot_at};
 use seekless_store::{
     Ask, Attributes, Config, Fault, FileEntry, FileNumber, FileState, GroupStore, Name, Reply,
-    StoreOnDevice,
+    StoreOnDevice, format_store, superblock,
 };
 
 use super::{
     GroupedFile, GroupedFiles, LOCKS, MarkerCheck, MountCounts, Renames, SyncsLater, errno,
 };
 use crate::error::MountError;
+use crate::group_mount::new_uuid;
 use crate::inode_handle::InodeHandle;
 use crate::inode_table::InodeTable;
 use crate::underlying::{self, MarkerFound, UnderlyingDir};
+
+/// What failed, in errors.
+const READ_BINDING: &str = "read its extended attributes";
+const BIND: &str = "set an extended attribute on it; its file system must support trusted attributes, and must not be read-only";
 
 const fn timespec(nanoseconds: i64) -> Timespec {
     Timespec {
@@ -36,29 +41,48 @@ fn times_of(attributes: Attributes) -> Timestamps {
     }
 }
 
-/// Checks that the directory belongs to this store, and binds a new directory to the store.
-fn check_binding(
+/// Gives a store without files a new UUID before a directory is bound to it. Other directories that
+/// were bound to the store are refused from then on: they would take the files of this one for
+/// removed files of their own.
+fn renew_empty(
     underlying: &UnderlyingDir,
-    uuid: [u8; 16],
-    has_files: bool,
-) -> Result<(), HostError> {
-    let path = underlying.path();
+    device: &mut FileDevice,
+    place: &Path,
+) -> Result<(), MountError> {
+    let binding = underlying.binding();
+    if binding.map_err(cannot_at(underlying.path(), READ_BINDING))?.is_some() {
+        return Ok(());
+    }
+    let failed =
+        |source| MountError::GroupStore { path: place.to_owned(), source: Box::new(source) };
+    let (found, _) = superblock(device).map_err(failed)?;
+    let store = GroupStore::attach(device, Config::default()).map_err(failed)?;
+    if store.files().next().is_some() {
+        // Refused later.
+        return Ok(());
+    }
+    let label = String::from_utf8_lossy(&found.label);
+    let label = label.trim_end_matches('\0');
+    format_store(device, new_uuid()?, found.cluster.bytes(), label).map_err(failed)
+}
+
+/// Checks that the directory belongs to this store, and binds a new directory to the store.
+fn check_binding(underlying: &UnderlyingDir, group_store: &GroupStore) -> Result<(), HostError> {
+    let (path, uuid) = (underlying.path(), group_store.uuid());
+    let has_files = group_store.files().next().is_some();
+    let is_older = underlying.is_newer_than(group_store).map_err(cannot_at(path, READ_BINDING))?;
     let refuse = |why: &str| Err(HostError::Refused { path: path.to_owned(), why: why.to_owned() });
-    match underlying.binding().map_err(cannot_at(path, "read its extended attributes"))? {
+    match underlying.binding().map_err(cannot_at(path, READ_BINDING))? {
+        Some((store, true)) if store == uuid && is_older => refuse(underlying::OLDER_STORE),
         Some((store, true)) if store == uuid => Ok(()),
         Some((_, true)) => refuse(
-            "its grouped files are in another group store; name that store with --store; if that store is lost, and the grouped files with it, run `setfattr -x trusted.seekless.store` on the directory",
+            "its grouped files are in another group store; name that store with --store; if it has no grouped files, or that store is lost, and the grouped files with it, run `setfattr -x trusted.seekless.store` on the directory",
         ),
         Some((_, false)) => refuse(
             "is a copy of a directory with a group store, made without the mount: its grouped files have no contents; mount the original directory, and copy from the mount",
         ),
-        None if has_files => {
-            refuse("the group store has files that belong to another directory")
-        }
-        None => underlying.bind(Some(uuid)).map_err(cannot_at(
-            path,
-            "set an extended attribute on it; its file system must support trusted attributes, and must not be read-only",
-        )),
+        None if has_files => refuse("the group store has files that belong to another directory"),
+        None => underlying.bind(Some(uuid)).map_err(cannot_at(path, BIND)),
     }
 }
 
@@ -69,10 +93,11 @@ impl GroupedFiles {
     /// The store is damaged or belongs to another directory, or either of the two fails.
     pub(crate) fn attach(
         underlying: UnderlyingDir,
-        device: FileDevice,
+        mut device: FileDevice,
         config: Config,
         place: &Path,
     ) -> Result<Self, MountError> {
+        renew_empty(&underlying, &mut device, place)?;
         let underlying = Arc::new(underlying);
         #[cfg(test)]
         let device = super::tests::CutDevice::new(device, Arc::clone(&underlying));
@@ -80,14 +105,16 @@ impl GroupedFiles {
             MountError::GroupStore { path: place.to_owned(), source: Box::new(source) }
         })?;
         let uuid = store.group_store().uuid();
-        check_binding(&underlying, uuid, store.group_store().files().next().is_some())?;
+        check_binding(&underlying, store.group_store())?;
         let shape = underlying.handle().shape();
         let path = underlying.path().to_owned();
+        let is_alone = underlying.is_alone(uuid).map_err(cannot_at(&path, READ_BINDING))?;
         let groups = Self {
             underlying,
             store: Mutex::new(store),
             synced: Condvar::new(),
             uuid,
+            is_alone,
             started: Instant::now(),
             files: RwLock::new(InodeTable::new(shape)),
             bytes: AtomicU64::new(0),
@@ -99,6 +126,11 @@ impl GroupedFiles {
             renames: Renames::default(),
             trouble: Mutex::default(),
         };
+        if let Some(page) = groups.group_store(GroupStore::unreadable_end) {
+            groups.note_trouble(format!(
+                "page {page} of the group store cannot be read: a crash has torn this page of the log, or the last changes are lost"
+            ));
+        }
         groups.settle_all().map_err(cannot_at(
             &path,
             "settle files that were moving between directory and store at a crash",
@@ -122,7 +154,7 @@ impl GroupedFiles {
         for number in gone {
             // A file without an entry by now was removed in an earlier step.
             if self.group_store(|g| g.file(number).is_some()) {
-                self.ask(Ask::Remove { file: number }).map_err(of)?;
+                self.remove_unmarked(number).map_err(of)?;
             }
         }
         if !settled.is_empty() {
@@ -142,7 +174,8 @@ impl GroupedFiles {
     }
 
     /// Settles a file whose marker is found. False if the store must forget the file; `None` if its
-    /// inode is not found, or nobody may change it: the file stays unsettled.
+    /// inode is not found, or nobody may change it, or the store cannot read its bytes: the file
+    /// stays unsettled.
     fn settle(&self, number: FileNumber) -> Result<Option<bool>, Errno> {
         let Some(entry) = self.group_store(|g| g.file(number).cloned()) else {
             return Ok(Some(false));
@@ -162,6 +195,15 @@ impl GroupedFiles {
         let stat = rustix::fs::fstat(&fd)?;
         if underlying::marker(&fd)? != MarkerFound::Marker(self.marker(number, &stat)) {
             return Ok(Some(false));
+        }
+        if stat.st_size > 0 && !self.is_whole(number, entry.size) {
+            // The inode may have the only whole copy.
+            let (path, marker) = (self.underlying.path().display(), underlying::MARKER);
+            self.note_trouble(format!(
+                "inode {} in {path} was moving at a crash, and the group store cannot read its file: unmount first; then `setfattr -x {marker} FILE` keeps the bytes in the directory",
+                stat.st_ino,
+            ));
+            return Ok(None);
         }
         if stat.st_size > 0 && self.has_foreign_bytes(&fd, &stat, number, &entry)? {
             // The first use of the file reports them.
@@ -201,6 +243,12 @@ impl GroupedFiles {
         Ok(bytes.iter().zip(&stored).any(|(byte, stored)| *byte != 0 && byte != stored))
     }
 
+    /// True if the store can read all bytes of a file.
+    fn is_whole(&self, number: FileNumber, size: u32) -> bool {
+        let read = self.ask(Ask::Read { file: number, offset: 0, len: size });
+        matches!(read, Ok(Reply::Data(bytes)) if bytes.len() == size as usize)
+    }
+
     /// Lists a file of the store. Of two entries with the same handle the one without a marker is
     /// removed; if the inode is not found, the later one is listed, and both stay.
     fn list_entry(&self, handle: InodeHandle, number: FileNumber, size: u32) -> Result<(), Errno> {
@@ -221,6 +269,6 @@ impl GroupedFiles {
         } else {
             twin_number
         };
-        self.ask(Ask::Remove { file: dead }).map(|_| ()).map_err(|fault| errno(&fault))
+        self.remove_unmarked(dead).map_err(|fault| errno(&fault))
     }
 }

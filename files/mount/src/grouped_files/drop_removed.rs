@@ -3,14 +3,15 @@
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 use seekless_store::FileNumber;
 
-use super::GroupedFiles;
+use super::{GroupedFile, GroupedFiles};
 use crate::check::walk;
 use crate::inode_handle::InodeHandle;
 use crate::underlying::{self, MarkerFound};
@@ -40,7 +41,8 @@ impl Renames {
 impl GroupedFiles {
     /// Drops the entries whose inodes were not found, if no name in the directory leads to one of
     /// them, and no marker in the directory names one of them. Every inode that has a name must be
-    /// readable, and no file renamed meanwhile: otherwise all entries stay.
+    /// readable, and no file renamed meanwhile: otherwise all entries stay. If another directory
+    /// may have files in the store, the store keeps the entries: they are no files of this one.
     pub(crate) fn drop_removed(&self) {
         let missing = self.files_where(|_, file| file.is_missing());
         if missing.is_empty() {
@@ -67,11 +69,22 @@ impl GroupedFiles {
             );
         } else {
             search.note_elsewhere();
+            let mut kept = 0;
             for handle in missing.iter().filter(|h| search.unnamed.contains(h)) {
                 let _lock = self.changing(handle);
-                if self.peek(handle).is_some_and(|file| file.is_missing()) {
-                    self.forget(handle);
+                match self.peek(handle).filter(GroupedFile::is_missing) {
+                    Some(_) if self.is_alone => self.forget(handle),
+                    Some(file) => {
+                        kept += u64::from(self.take_out(handle, Some(file.number)).is_some());
+                    }
+                    None => {}
                 }
+            }
+            if kept > 0 {
+                self.counts.kept.fetch_add(kept, Relaxed);
+                self.note_trouble(format!(
+                    "the group store keeps {kept} files that are not in this directory: they were removed, or belong to another directory that an older version mounted with this store"
+                ));
             }
         }
     }

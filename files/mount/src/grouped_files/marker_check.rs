@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{OFlags, Stat};
 use rustix::io::Errno;
-use seekless_store::{Ask, FileNumber, FileState, GroupStore};
+use seekless_store::{Ask, Fault, FileNumber, FileState, GroupStore};
 
 use super::{GroupedFile, GroupedFiles, MarkerCheck, held};
 use crate::inode_handle::InodeHandle;
@@ -63,8 +63,14 @@ impl GroupedFiles {
             return Ok(self.peek(handle));
         }
         // If the store cannot commit the removal now, the next attach finds the entry again.
-        let _ = self.ask(Ask::Remove { file: file.number });
+        let _ = self.remove_unmarked(file.number);
         Ok(None)
+    }
+
+    /// Removes an entry for which no marker was found. If another directory may have files in the
+    /// store, the entry may be that of its file, and stays: here it means nothing.
+    pub(super) fn remove_unmarked(&self, file: FileNumber) -> Result<(), Fault> {
+        if self.is_alone { self.ask(Ask::Remove { file }).map(|_| ()) } else { Ok(()) }
     }
 
     /// The marker was found.

@@ -1,9 +1,12 @@
-//! Reading the parts of a store: the log, the headers and records of the checkpoints.
+//! Reading the parts of a store: the log, the headers and records of the checkpoints. A page that
+//! cannot be read counts as a damaged one: no more is lost than by wrong bytes in it.
+
+use std::collections::BTreeSet;
 
 use seekless_block::{Device, PAGE_BYTES};
 
 use super::{AttachError, read_page};
-use crate::format::{Change, CheckpointHeader, Geometry, RecordPage, Role, crc32c, records};
+use crate::format::{Change, CheckpointHeader, Geometry, Page, RecordPage, Role, crc32c, records};
 
 const SCAN_PAGES: u64 = 64;
 
@@ -19,18 +22,29 @@ pub(super) struct Reader<'a> {
     pub(super) device: &'a mut dyn Device,
     pub(super) geometry: Geometry,
     pub(super) uuid: [u8; 16],
+    /// Pages of the log that the scan could not read.
+    unreadable: BTreeSet<u64>,
+    /// The latest of them at which a batch would begin or go on, and no batch was found since.
+    pub(super) unreadable_end: Option<u64>,
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
+    pub(super) fn new(device: &'a mut dyn Device, geometry: Geometry, uuid: [u8; 16]) -> Self {
+        Self { device, geometry, uuid, unreadable: BTreeSet::new(), unreadable_end: None }
+    }
+
     /// Scans the whole log for the newest numbers.
-    pub(super) fn newest(&mut self) -> Result<Newest, AttachError> {
+    pub(super) fn newest(&mut self) -> Newest {
         let mut newest = Newest::default();
         let all = u64::from(self.geometry.log_pages);
         let mut bytes = Vec::new();
         for from in (0..all).step_by(SCAN_PAGES as usize) {
             let pages = SCAN_PAGES.min(all - from);
             bytes.resize((pages * PAGE_BYTES) as usize, 0);
-            self.device.read(Geometry::pages(self.geometry.log_at() + from, pages), &mut bytes)?;
+            let at = self.geometry.log_at() + from;
+            if self.device.read(Geometry::pages(at, pages), &mut bytes).is_err() {
+                self.read_one_by_one(at, bytes.as_chunks_mut().0);
+            }
             for page in bytes.as_chunks().0 {
                 if let Ok(read) = RecordPage::decode(page)
                     && read.uuid == self.uuid
@@ -41,24 +55,31 @@ impl Reader<'_> {
                 }
             }
         }
-        Ok(newest)
+        newest
+    }
+
+    /// Reads pages of the log; those that cannot be read become zeroes.
+    fn read_one_by_one(&mut self, first: u64, pages: &mut [Page]) {
+        for (at, page) in (first..).zip(pages) {
+            *page = read_page(self.device, at).unwrap_or_else(|_| {
+                self.unreadable.insert(at);
+                [0; PAGE_BYTES as usize]
+            });
+        }
     }
 
     /// The header of one of the two checkpoints, or the reason why it cannot be used.
-    pub(super) fn header(
-        &mut self,
-        slot: u64,
-    ) -> Result<Result<CheckpointHeader, String>, AttachError> {
+    pub(super) fn header(&mut self, slot: u64) -> Result<CheckpointHeader, String> {
         let at = self.geometry.checkpoint_at(slot);
-        let read = CheckpointHeader::decode(&read_page(self.device, at)?, &self.geometry);
-        Ok(match read {
+        let page = read_page(self.device, at).map_err(|error| format!("page {at}: {error}"))?;
+        match CheckpointHeader::decode(&page, &self.geometry) {
             Ok(h) if h.uuid != self.uuid => Err(format!("page {at} belongs to another store")),
             Ok(h) if h.generation & 1 != slot => {
                 Err(format!("page {at} belongs to the other checkpoint"))
             }
             Ok(h) => Ok(h),
             Err(error) => Err(format!("page {at}: {error}")),
-        })
+        }
     }
 
     /// The records of a checkpoint, or the reason why a page cannot be used.
@@ -72,7 +93,9 @@ impl Reader<'_> {
         for from in (0..u64::from(header.pages)).step_by(SCAN_PAGES as usize) {
             let pages = SCAN_PAGES.min(u64::from(header.pages) - from);
             bytes.resize((pages * PAGE_BYTES) as usize, 0);
-            self.device.read(Geometry::pages(at + from, pages), &mut bytes)?;
+            if let Err(error) = self.device.read(Geometry::pages(at + from, pages), &mut bytes) {
+                return Ok(Err(error.to_string()));
+            }
             for (i, page) in (from..).zip(bytes.as_chunks().0) {
                 let read = match RecordPage::decode(page) {
                     Ok(read) => read,
@@ -90,6 +113,21 @@ impl Reader<'_> {
         Ok(Ok(changes))
     }
 
+    /// A page of the log; `None` if it is damaged, or cannot be read.
+    ///
+    /// # Errors
+    /// The scan could read the page, and now the device fails: the page may be whole.
+    fn log_page(&mut self, at: u64) -> Result<Option<RecordPage>, AttachError> {
+        match read_page(self.device, at) {
+            Ok(page) => Ok(RecordPage::decode(&page).ok()),
+            Err(_) if self.unreadable.contains(&at) => {
+                self.unreadable_end = Some(at);
+                Ok(None)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// The batch with this sequence number and its length in pages, if the batch begins at this
     /// page of the log.
     pub(super) fn batch(
@@ -98,19 +136,19 @@ impl Reader<'_> {
         sequence: u64,
     ) -> Result<Option<(Vec<Change>, u32)>, AttachError> {
         let at = self.geometry.log_at() + u64::from(page);
+        let (uuid, log_pages) = (self.uuid, self.geometry.log_pages);
         let mut one = |i: u32| -> Result<Option<RecordPage>, AttachError> {
-            let read = RecordPage::decode(&read_page(self.device, at + u64::from(i))?).ok();
             let own = |r: &RecordPage| {
-                (r.uuid, r.role, r.number, r.index) == (self.uuid, Role::Log, sequence, i)
+                (r.uuid, r.role, r.number, r.index) == (uuid, Role::Log, sequence, i)
             };
-            Ok(read.filter(own))
+            Ok(self.log_page(at + u64::from(i))?.filter(own))
         };
-        if page >= self.geometry.log_pages {
+        if page >= log_pages {
             return Ok(None);
         }
         let Some(first) = one(0)? else { return Ok(None) };
         let pages = first.pages;
-        if pages == 0 || pages > self.geometry.log_pages - page {
+        if pages == 0 || pages > log_pages - page {
             return Ok(None);
         }
         let mut bodies = vec![first.body];
@@ -130,6 +168,7 @@ impl Reader<'_> {
                 records(body).map_err(|source| AttachError::Record { page: at + i, source })?;
             changes.extend(read);
         }
+        self.unreadable_end = None;
         Ok(Some((changes, pages)))
     }
 }

@@ -81,6 +81,25 @@ fn a_log_whose_records_contradict_each_other_is_refused() {
     refused(&[written(0), written(0)]);
 }
 
+/// Their checksums are correct: the memory that they ask for must be that of a real store.
+#[test]
+fn records_that_ask_for_more_memory_than_any_file_or_table_has_are_refused() {
+    let mut device = MemDevice::new(Sectors(1 << 13));
+    format(&mut device, [7; 16], Bytes(65_536), "").unwrap();
+    let (_, geometry) = superblock(&mut device).unwrap();
+    let most = (geometry.table_bytes_max() / 72) as u32;
+    let with = |index| attached(&[vec![group(1, 0, 1, &[index]), file(index, 1)]]);
+    assert!(with(most).is_ok());
+    assert!(matches!(with(most + 1), Err(AttachError::Table(TableError::Number(_)))));
+    let large = |bytes| {
+        let Change::Group(record, slots) = group(1, 0, u16::MAX, &[0]) else { unreachable!() };
+        attached(&[vec![Change::Group(GroupRecord { bytes, ..record }, slots)]]).unwrap_err()
+    };
+    // The store has no space for this group, whose size is allowed.
+    assert!(matches!(large(4 << 20), AttachError::Table(_)));
+    assert!(matches!(large((4 << 20) + 1), AttachError::Record { .. }));
+}
+
 proptest! {
     #[test]
     fn no_order_of_records_makes_a_store_panic_or_lose_clusters(

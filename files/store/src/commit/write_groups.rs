@@ -18,6 +18,7 @@ impl GroupStore {
     /// Puts a group and the entries of its files into a commit.
     pub(super) fn add_to_commit(&mut self, group: u32, commit: &mut Commit) {
         let Some(mut dirty) = self.dirty.remove(&group) else { return };
+        commit.records += dirty.records;
         if group == 0 {
             if let Some(&first) = dirty.files.iter().nth(REMOVALS_MAX) {
                 let files = dirty.files.split_off(&first);

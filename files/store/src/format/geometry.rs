@@ -9,6 +9,8 @@ use crate::{FILE_BYTES_MAX, GROUP_FILES_MAX, NAME_BYTES_MAX};
 
 /// Pages of the smallest log: a quarter of it has space for the records of any single group.
 pub(crate) const LOG_PAGES_MIN: u32 = 128;
+/// A checkpoint has fewer pages than this.
+const CHECKPOINT_PAGES_END: u64 = 1 << 28;
 /// Clusters of the smallest store.
 const CLUSTERS_MIN: u32 = 4;
 /// Bytes of records reserved for each cluster. The paper's mean file has about 10 KiB. The entry of
@@ -22,7 +24,7 @@ pub struct Geometry {
     pub cluster: Sectors,
     /// Number of clusters.
     pub clusters: u32,
-    /// Pages of each checkpoint.
+    /// Pages of each checkpoint, fewer than 2^28.
     pub checkpoint_pages: u32,
     /// Pages of the log.
     pub log_pages: u32,
@@ -36,7 +38,9 @@ pub enum GeometryError {
     Cluster(u64),
     #[error("a store of {found} bytes is too small: give it {needed}")]
     Small { found: u64, needed: u64 },
-    #[error("a store of {0} bytes is too large: it has at most 2^31 clusters")]
+    #[error(
+        "a store of {0} bytes is too large: it has fewer than 2^31 clusters, and 2^28 pages in a checkpoint"
+    )]
     Large(u64),
 }
 
@@ -55,7 +59,11 @@ impl Geometry {
             return Err(GeometryError::Large(capacity.bytes().0));
         }
         let table = all * TABLE_BYTES_PER_CLUSTER * (cluster.0 / 128);
-        let checkpoint_pages = (1 + table.div_ceil(Self::page_holds() as u64)).max(4) as u32;
+        let checkpoint_pages = (1 + table.div_ceil(Self::page_holds() as u64)).max(4);
+        if checkpoint_pages >= CHECKPOINT_PAGES_END {
+            return Err(GeometryError::Large(capacity.bytes().0));
+        }
+        let checkpoint_pages = checkpoint_pages as u32;
         // A log of this length writes about as many bytes as the checkpoint that empties it.
         let log_pages = checkpoint_pages.clamp(LOG_PAGES_MIN, 1 << 14);
         let mut geometry = Self { cluster, clusters: 0, checkpoint_pages, log_pages };
@@ -78,7 +86,7 @@ impl Geometry {
         check(sizes, "superblock.cluster", cluster.0, "128 or 256 sectors")?;
         let count = (4..1 << 31).contains(&clusters);
         check(count, "superblock.clusters", clusters, "4 to 2^31 - 1")?;
-        let pages = (4..1 << 28).contains(&checkpoint_pages);
+        let pages = (4..CHECKPOINT_PAGES_END).contains(&u64::from(checkpoint_pages));
         check(pages, "superblock.checkpoint_pages", checkpoint_pages, "4 to 2^28 - 1")?;
         let log = (LOG_PAGES_MIN..=1 << 20).contains(&log_pages);
         check(log, "superblock.log_pages", log_pages, "128 to 2^20")?;

@@ -65,6 +65,9 @@ layout! {
     }
 }
 
+/// Bytes of the largest group.
+const GROUP_BYTES_MAX: u32 = GROUP_FILES_MAX as u32 * FILE_BYTES_MAX;
+
 const TAG_FILE: u8 = 1;
 const TAG_GONE: u8 = 2;
 const TAG_GROUP: u8 = 3;
@@ -158,9 +161,11 @@ impl Change {
     fn take_group(bytes: &mut &[u8]) -> Result<Self, FormatError> {
         let record = GroupRecord::take(bytes);
         let record = record.ok_or(FormatError::Short { what: "a group's record" })?;
-        let GroupRecord { group, clusters, files, .. } = record;
+        let GroupRecord { group, clusters, bytes: size, files, .. } = record;
         check(group > 0, "group.group", group, "1 or more")?;
         check(clusters > 0, "group.clusters", clusters, "1 or more")?;
+        // A read takes memory for the whole group.
+        check(size <= GROUP_BYTES_MAX, "group.bytes", size, "at most 4 MiB")?;
         let count = (1..=GROUP_FILES_MAX).contains(&usize::from(files));
         check(count, "group.files", files, "1 to 64")?;
         let mut slots = Vec::with_capacity(files.into());
@@ -174,8 +179,7 @@ impl Change {
             end = offset + u64::from(slot.bytes);
             slots.push(slot);
         }
-        let holds = end <= u64::from(record.bytes);
-        check(holds, "group.bytes", record.bytes, "no less than its files")?;
+        check(end <= u64::from(size), "group.bytes", size, "no less than its files")?;
         Ok(Self::Group(record, slots.into()))
     }
 }

@@ -250,3 +250,38 @@ fn the_corpus_breaks_nothing() {
         assert!(replayed > 0, "{folder} has no corpus");
     }
 }
+
+/// `files format` would overwrite a device with a store that no mount takes.
+#[test]
+fn every_store_that_is_made_has_a_superblock_that_is_read() {
+    let (mut made, mut large) = (0, 0);
+    for power in 12..47 {
+        for capacity in [1u64 << power, (1 << power) + 9, 3 << power] {
+            for cluster in [65_536, 131_072] {
+                let geometry = match Geometry::fit(Sectors(capacity), cluster) {
+                    Ok(geometry) => geometry,
+                    Err(error) => {
+                        large += u32::from(matches!(error, GeometryError::Large(_)));
+                        continue;
+                    }
+                };
+                let superblock = Superblock {
+                    uuid: [7; 16],
+                    capacity: Sectors(capacity),
+                    cluster: geometry.cluster,
+                    clusters: geometry.clusters,
+                    checkpoint_pages: geometry.checkpoint_pages,
+                    log_pages: geometry.log_pages,
+                    label: [0; 64],
+                };
+                let read = Superblock::decode(&superblock.encode());
+                assert!(
+                    read.is_ok_and(|read| read == superblock),
+                    "{capacity} sectors: {geometry:?}"
+                );
+                made += 1;
+            }
+        }
+    }
+    assert!(made > 100 && large > 10, "{made} made, {large} too large");
+}

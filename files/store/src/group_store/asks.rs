@@ -227,12 +227,13 @@ impl GroupStore {
         result: Option<Vec<u8>>,
     ) -> Result<(), Fault> {
         let extent = self.geometry.group_extent(entry.cluster, entry.bytes);
+        self.damaged.insert(group);
         let bytes = result.ok_or(Fault::Read(extent))?;
         let whole = bytes.get(..entry.bytes as usize);
         let Some(bytes) = whole.filter(|b| crc_fast::crc32_iscsi(b) == entry.sum) else {
-            self.stats.damaged += 1;
             return Err(Fault::Damaged { group, extent });
         };
+        self.damaged.remove(&group);
         let live = entry.slots.iter().filter(|s| self.is_member(s.number, group));
         let files = live
             .map(|s| (s.number, bytes[s.offset as usize..(s.offset + s.bytes) as usize].to_vec()))

@@ -7,6 +7,7 @@ use super::{Changed, Dirty, GroupStore};
 use crate::api::{
     Arrival, FILE_BYTES_MAX, Fault, FileNumber, FileState, GROUP_FILES_MAX, Member, NAME_BYTES_MAX,
 };
+use crate::commit::Job;
 use crate::file_name::Name;
 use crate::format::{file_bytes, group_bytes};
 use crate::tables::FileEntry;
@@ -72,6 +73,7 @@ impl GroupStore {
             data: false,
             files: BTreeSet::new(),
             bins: 0,
+            records: 0,
         })
     }
 
@@ -81,14 +83,13 @@ impl GroupStore {
         self.cache.hold(group, true);
     }
 
-    /// Reserves space in the checkpoints for more records; `spare` bytes stay free.
-    fn reserve_records(&mut self, bytes: u64, spare: u64) -> Result<(), Fault> {
-        let taken = self.tables.bytes() + self.coming;
-        if taken + bytes + spare > self.geometry.table_bytes_max() {
-            return Err(Fault::TableFull);
-        }
-        self.coming += bytes;
-        Ok(())
+    /// Checks that the checkpoints have space for more records, with `spare` bytes left over. The
+    /// records of groups that are not committed yet count, too.
+    fn reserve_records(&self, bytes: u64, spare: u64) -> Result<(), Fault> {
+        let dirty: u64 = self.dirty.values().map(|d| d.records).sum();
+        let coming = dirty + self.job.as_ref().map_or(0, Job::records);
+        let wanted = self.tables.bytes() + coming + bytes + spare;
+        if wanted <= self.geometry.table_bytes_max() { Ok(()) } else { Err(Fault::TableFull) }
     }
 
     pub(super) fn remove(&mut self, file: FileNumber) -> Result<(), Fault> {
@@ -130,8 +131,8 @@ impl GroupStore {
 
     /// Makes a group. The former groups of its members are in memory.
     pub(super) fn form(&mut self, members: &[Member]) -> Result<(u32, Vec<FileNumber>), Fault> {
-        let bins = match self.reserve_group(members) {
-            Ok(bins) => bins,
+        let (bins, records) = match self.reserve_group(members) {
+            Ok(reserved) => reserved,
             Err(fault) => {
                 self.release_members(members);
                 return Err(fault);
@@ -162,15 +163,15 @@ impl GroupStore {
         self.cache.put(group, files);
         let since = since.min(self.clock);
         let dirty = self.mark_dirty(group);
-        dirty.since = since;
+        (dirty.since, dirty.records) = (since, records);
         dirty.files.extend(numbers.iter().copied());
         self.mark_data_dirty(group, bins);
         Ok((group, numbers))
     }
 
-    /// Checks the members of a new group and reserves clusters and records. Returns the clusters
-    /// needed in the worst case.
-    fn reserve_group(&mut self, members: &[Member]) -> Result<u32, Fault> {
+    /// Checks the members of a new group, and that there is space for it. Returns the clusters
+    /// needed in the worst case, and the bytes of records.
+    fn reserve_group(&self, members: &[Member]) -> Result<(u32, u64), Fault> {
         self.check_members(members)?;
         // In the order of their numbers, as they are written.
         let mut sizes: Vec<(FileNumber, u32)> = members
@@ -191,7 +192,7 @@ impl GroupStore {
         });
         let bytes = names.sum::<u64>() + group_bytes(members.len()) as u64;
         self.reserve_records(bytes, self.geometry.table_bytes_max() / 16)?;
-        Ok(bins)
+        Ok((bins, bytes))
     }
 
     fn check_members(&self, members: &[Member]) -> Result<(), Fault> {

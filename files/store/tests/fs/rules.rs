@@ -13,6 +13,8 @@ use seekless_store::{
 
 use crate::medium::Image;
 
+mod unreadable;
+
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Done {
     Write(Extent),
@@ -483,4 +485,45 @@ fn a_store_is_read_and_written_while_the_other_module_syncs() {
     assert!(store.take_replies(removal).iter().all(Result::is_ok));
     store.ask(SimTime(5), Ask::Sync { file: None }).unwrap();
     assert!(!store.group_store().is_being_written(files[1]));
+}
+
+/// A store that always has changes to write would refuse new files long before its table is full.
+#[test]
+fn records_of_new_groups_are_reserved_until_they_are_in_the_table() {
+    let (device, _) = noted(128);
+    let mut store = StoreOnDevice::attach(device, || true, config()).unwrap();
+    let changed = group(&mut store, vec![arrival(vec![1], vec![1; 100])])[0];
+    // The commits of other groups do not carry this change.
+    let attributes = Attributes { mode: 7, ..Attributes::default() };
+    store.ask(SimTime(1), Ask::SetAttributes { file: changed, attributes }).unwrap();
+    for round in 0..100u8 {
+        let name = |i: u8| [&[round, i][..], &[0; 98]].concat();
+        let members = (0..8u8).map(|i| arrival(name(i), vec![i; 9])).collect();
+        let formed = store.ask(SimTime(1), Ask::Group { members });
+        assert!(formed.is_ok(), "round {round}: {formed:?}");
+        assert!(!store.group_store().is_clean(), "round {round}");
+    }
+}
+
+/// The tables fit into a checkpoint, also with groups that wait for their commit.
+#[test]
+fn a_new_group_counts_the_records_of_groups_that_are_not_committed() {
+    let (device, _) = noted(32);
+    let mut store = StoreOnDevice::attach(device, || true, config()).unwrap();
+    let removed = group(&mut store, vec![arrival(vec![1], vec![1; 100])])[0];
+    store.ask(SimTime(1), Ask::Sync { file: None }).unwrap();
+    let mut store = StoreOnDevice::attach(store.into_device(), Later, config()).unwrap();
+    // A commit that waits for the other module, and behind it groups that wait for the commit.
+    store.send(SimTime(2), vec![Ask::Remove { file: removed }, Ask::Sync { file: None }]);
+    let members = || (0..8u8).map(|i| arrival(vec![i; 1_000], vec![i; 9])).collect();
+    let asks: Vec<Ask> = (0..20).map(|_| Ask::Group { members: members() }).collect();
+    let formed = store.send(SimTime(2), asks);
+    assert!(store.begins_sync());
+    store.other_synced(SimTime(3), true);
+    let formed = store.take_replies(formed);
+    let refused = formed.iter().filter(|f| **f == Err(Fault::TableFull)).count();
+    assert!(formed[0].is_ok() && refused > 10, "{formed:?}");
+    store.send(SimTime(4), vec![Ask::Checkpoint]);
+    let store = StoreOnDevice::attach(store.into_device(), Later, config()).unwrap();
+    assert_eq!(store.group_store().file_count() as usize, (20 - refused) * 8);
 }

@@ -1,6 +1,7 @@
 //! A stop or a failure at each step.
 
 use std::sync::atomic::Ordering::SeqCst;
+use std::time::UNIX_EPOCH;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -169,5 +170,41 @@ fn bytes_written_after_a_kill_without_the_mount_are_kept() {
         }
         dir.attach();
         dir.check_twice("after the decision");
+    }
+}
+
+/// The group of a file that was moving at a crash is damaged: its inode has the only whole copy.
+#[test]
+fn an_inode_is_not_emptied_if_the_store_cannot_read_its_file() {
+    for leaving in [false, true] {
+        let Some(mut dir) = prepared(&ACTIONS[1]) else { return };
+        let (path, handle) = (dir.path(0), dir.handle(0));
+        if leaving {
+            let number = dir.groups().peek(&handle).unwrap().number;
+            dir.groups().ask(Ask::Leave { files: vec![number] }).unwrap();
+        }
+        dir.mounted = None;
+        // The move has not emptied the inode, or has filled it; its time is the old one.
+        fs::write(&path, content(0)).unwrap();
+        File::options().write(true).open(&path).unwrap().set_modified(UNIX_EPOCH).unwrap();
+        let (mut store, bytes) = (fs::read(dir.store()).unwrap(), content(0));
+        let at = store.windows(bytes.len()).position(|b| b == bytes).unwrap();
+        store[at] ^= 1;
+        fs::write(dir.store(), store).unwrap();
+        for _ in 0..2 {
+            let groups = dir.attach();
+            assert!(groups.trouble().is_some_and(|t| t.contains("cannot read its file")));
+            assert_eq!(groups.lookup_clean(&handle).map(|_| ()), Err(Errno::IO));
+            groups.end(false).unwrap();
+            assert_eq!(fs::read(&path).unwrap(), content(0), "leaving: {leaving}");
+        }
+        dir.mounted = None;
+        let checked = crate::check(&dir.dir(), &dir.store(), &mut |_| {}).unwrap();
+        assert!(checked.damaged.contains(&PathBuf::from("0")), "{checked:?}");
+        // The owner decides for the bytes in the directory.
+        rustix::fs::removexattr(&path, underlying::MARKER).unwrap();
+        let groups = dir.attach();
+        assert_eq!(groups.lookup_clean(&handle).map(|file| file.is_some()), Ok(false));
+        assert_eq!(fs::read(&path).unwrap(), content(0));
     }
 }
