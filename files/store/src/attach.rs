@@ -35,6 +35,14 @@ pub enum AttachError {
         "the newest checkpoint is damaged, and the log does not reach back to the older one: {0}"
     )]
     Checkpoint(String),
+    #[error(
+        "page {page} of the log cannot be read, and may have the newest changes: try again; if the device goes on failing, zeroes in this page give them up (`dd if=/dev/zero of=STORE bs=4096 count=1 conv=notrunc seek={page}`)"
+    )]
+    LogPage {
+        page: u64,
+        #[source]
+        source: DeviceError,
+    },
     #[error("the log is damaged: batch {missing} cannot be read, but the later batch {found} can")]
     Log { missing: u64, found: u64 },
     #[error("the tables contradict each other")]
@@ -131,8 +139,8 @@ impl GroupStore {
     /// Attaches a store: its newest whole checkpoint, and all batches of the log after it (EEFS,
     /// "Crash Recovery"). The driver must then decide about [`GroupStore::unsettled`] files.
     ///
-    /// A page that cannot be read counts as a damaged page: a disk reports a sector that a power
-    /// cut has torn in this way.
+    /// A page that cannot be read counts as a damaged page, except where the log may have a batch: the
+    /// device may read that page later.
     ///
     /// # Errors
     /// The device holds no store, the store is damaged, or the device fails. Nothing was changed
@@ -143,7 +151,7 @@ impl GroupStore {
         device.flush()?;
         device.forget_cached();
         let (superblock, geometry) = superblock(device)?;
-        let mut reader = Reader::new(device, geometry, superblock.uuid);
+        let mut reader = Reader { device, geometry, uuid: superblock.uuid };
         let newest = reader.newest();
         let (header, changes, lost_checkpoint) = newest_checkpoint(&mut reader, newest)?;
         let mut tables = Tables::new();
@@ -154,7 +162,6 @@ impl GroupStore {
         tables.next_count = tables.next_count.max(header.next_count);
         tables.next_group = tables.next_group.max(header.next_group);
         let log = replay(&mut reader, &header, &mut tables, &mut clusters)?;
-        let unreadable_end = reader.unreadable_end;
         // A batch begins only after the one before it is on stable storage. The last batch may be
         // torn, but no later one can exist.
         if newest.sequence > log.sequence {
@@ -166,7 +173,7 @@ impl GroupStore {
         clusters.pointer = header.pointer;
         let (uuid, generation) = (superblock.uuid, header.generation);
         let mut store = Self::new(config, geometry, uuid, tables, clusters, log, generation);
-        (store.unreadable_end, store.lost_checkpoint) = (unreadable_end, lost_checkpoint);
+        store.lost_checkpoint = lost_checkpoint;
         Ok(store)
     }
 }

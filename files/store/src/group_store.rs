@@ -92,8 +92,6 @@ pub struct GroupStore {
     /// Groups that could not be read, or had wrong checksums, at their latest read.
     pub(crate) damaged: BTreeSet<u32>,
     pub(crate) stats: Stats,
-    /// See [`GroupStore::unreadable_end()`].
-    pub(crate) unreadable_end: Option<u64>,
     /// See [`GroupStore::lost_checkpoint()`].
     pub(crate) lost_checkpoint: bool,
 }
@@ -134,7 +132,6 @@ impl GroupStore {
             disk: DiskPhase::Turning,
             damaged: BTreeSet::new(),
             stats: Stats::default(),
-            unreadable_end: None,
             lost_checkpoint: false,
         }
     }
@@ -258,12 +255,6 @@ impl GroupStore {
     pub fn stats(&self) -> Stats {
         let damaged = self.damaged.iter().filter(|group| self.tables.group(**group).is_some());
         Stats { damaged: damaged.count() as u64, ..self.stats }
-    }
-
-    /// The page at which the attach took the log to end because the device could not read it. A
-    /// crash has torn the page, or the last changes are lost.
-    pub const fn unreadable_end(&self) -> Option<u64> {
-        self.unreadable_end
     }
 
     /// The layout of the store on its device.

@@ -57,8 +57,8 @@ fn renew_empty(
         |source| MountError::GroupStore { path: place.to_owned(), source: Box::new(source) };
     let (found, _) = superblock(device).map_err(failed)?;
     let store = GroupStore::attach(device, Config::default()).map_err(failed)?;
-    if store.files().next().is_some() {
-        // Refused later.
+    if store.files().next().is_some() || store.lost_checkpoint() {
+        // Refused later. A store that has lost something may seem empty.
         return Ok(());
     }
     let label = String::from_utf8_lossy(&found.label);
@@ -126,11 +126,6 @@ impl GroupedFiles {
             renames: Renames::default(),
             trouble: Mutex::default(),
         };
-        if let Some(page) = groups.group_store(GroupStore::unreadable_end) {
-            groups.note_trouble(format!(
-                "page {page} of the group store cannot be read: a crash has torn this page of the log, or the last changes are lost"
-            ));
-        }
         groups.settle_all().map_err(cannot_at(
             &path,
             "settle files that were moving between directory and store at a crash",

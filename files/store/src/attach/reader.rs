@@ -1,7 +1,6 @@
 //! Reading the parts of a store: the log, the headers and records of the checkpoints. A page that
-//! cannot be read counts as a damaged one: no more is lost than by wrong bytes in it.
-
-use std::collections::BTreeSet;
+//! cannot be read counts as a damaged one, but where a batch of the log may be: the device may read
+//! that page later.
 
 use seekless_block::{Device, PAGE_BYTES};
 
@@ -22,17 +21,9 @@ pub(super) struct Reader<'a> {
     pub(super) device: &'a mut dyn Device,
     pub(super) geometry: Geometry,
     pub(super) uuid: [u8; 16],
-    /// Pages of the log that the scan could not read.
-    unreadable: BTreeSet<u64>,
-    /// The latest of them at which a batch would begin or go on, and no batch was found since.
-    pub(super) unreadable_end: Option<u64>,
 }
 
-impl<'a> Reader<'a> {
-    pub(super) fn new(device: &'a mut dyn Device, geometry: Geometry, uuid: [u8; 16]) -> Self {
-        Self { device, geometry, uuid, unreadable: BTreeSet::new(), unreadable_end: None }
-    }
-
+impl Reader<'_> {
     /// Scans the whole log for the newest numbers.
     pub(super) fn newest(&mut self) -> Newest {
         let mut newest = Newest::default();
@@ -61,10 +52,7 @@ impl<'a> Reader<'a> {
     /// Reads pages of the log; those that cannot be read become zeroes.
     fn read_one_by_one(&mut self, first: u64, pages: &mut [Page]) {
         for (at, page) in (first..).zip(pages) {
-            *page = read_page(self.device, at).unwrap_or_else(|_| {
-                self.unreadable.insert(at);
-                [0; PAGE_BYTES as usize]
-            });
+            *page = read_page(self.device, at).unwrap_or([0; PAGE_BYTES as usize]);
         }
     }
 
@@ -113,21 +101,6 @@ impl<'a> Reader<'a> {
         Ok(Ok(changes))
     }
 
-    /// A page of the log; `None` if it is damaged, or cannot be read.
-    ///
-    /// # Errors
-    /// The scan could read the page, and now the device fails: the page may be whole.
-    fn log_page(&mut self, at: u64) -> Result<Option<RecordPage>, AttachError> {
-        match read_page(self.device, at) {
-            Ok(page) => Ok(RecordPage::decode(&page).ok()),
-            Err(_) if self.unreadable.contains(&at) => {
-                self.unreadable_end = Some(at);
-                Ok(None)
-            }
-            Err(error) => Err(error.into()),
-        }
-    }
-
     /// The batch with this sequence number and its length in pages, if the batch begins at this
     /// page of the log.
     pub(super) fn batch(
@@ -141,7 +114,10 @@ impl<'a> Reader<'a> {
             let own = |r: &RecordPage| {
                 (r.uuid, r.role, r.number, r.index) == (uuid, Role::Log, sequence, i)
             };
-            Ok(self.log_page(at + u64::from(i))?.filter(own))
+            let page = at + u64::from(i);
+            let read = read_page(self.device, page)
+                .map_err(|source| AttachError::LogPage { page, source })?;
+            Ok(RecordPage::decode(&read).ok().filter(own))
         };
         if page >= log_pages {
             return Ok(None);
@@ -168,7 +144,6 @@ impl<'a> Reader<'a> {
                 records(body).map_err(|source| AttachError::Record { page: at + i, source })?;
             changes.extend(read);
         }
-        self.unreadable_end = None;
         Ok(Some((changes, pages)))
     }
 }
