@@ -592,7 +592,7 @@ pub(crate) struct Mount(PathBuf, Option<String>);
 
 impl Mount {
     pub(crate) fn new(device: &str, dir: &Path, options: &str) -> Self {
-        run_line(&format!("mount -o {options} {device} {}", dir.display()));
+        run(["mount".as_ref(), "-o".as_ref(), options.as_ref(), device.as_ref(), dir.as_os_str()]);
         Self(dir.to_owned(), Some(device.to_owned()))
     }
 
