@@ -331,9 +331,8 @@ fn the_way_of_a_page_that_makes_way_for_a_plan_is_work_of_the_plan() {
     world.issue(Op::Write, home(25, 2));
     world.issue_settled(Op::Flush, Extent::default());
     world.handle(Input::Install(plan_of(KEPT[0])));
-    let record = |io: &Io| {
-        (io.target, io.op, io.extent.len) == (Target::Area, Op::Write, Sectors(3 * 8))
-    };
+    let record =
+        |io: &Io| (io.target, io.op, io.extent.len) == (Target::Area, Op::Write, Sectors(3 * 8));
     go_on(&mut world, |world| world.waiting.iter().any(record));
     let at = in_flight(&world, record);
     assert_eq!(world.waiting[at].class, Class::InTurn);
@@ -352,9 +351,8 @@ fn a_page_that_makes_way_is_read_though_the_area_forgets_its_record() {
     world.issue(Op::Write, home(25, 2));
     world.issue_settled(Op::Flush, Extent::default());
     world.handle(Input::Install(plan_of(KEPT[0])));
-    let record = |io: &Io| {
-        (io.target, io.op, io.extent.len) == (Target::Area, Op::Write, Sectors(3 * 8))
-    };
+    let record =
+        |io: &Io| (io.target, io.op, io.extent.len) == (Target::Area, Op::Write, Sectors(3 * 8));
     go_on(&mut world, |world| world.waiting.iter().any(record));
     let at = in_flight(&world, record);
     let place = world.waiting[at].extent;
