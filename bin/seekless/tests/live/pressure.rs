@@ -130,8 +130,9 @@ fn write_under(
             status => break status,
         }
     };
+    let mut stood = String::new();
     if status.is_none() {
-        println!("{}", standing(&[server.id(), dd.id()], &group));
+        stood = standing(&[server.id(), dd.id()], &group);
         abort(connection);
         dd.wait().unwrap();
     }
@@ -139,7 +140,7 @@ fn write_under(
     let limit = limit / MIB;
     assert!(
         status.is_some_and(|s| s.success()),
-        "round {round}, {limit} MiB: {status:?}; {reached} MiB have reached the disk; {}",
+        "round {round}, {limit} MiB: {status:?}; {reached} MiB have reached the disk; {}\n{stood}",
         fs::read_to_string(&said).unwrap()
     );
     mount.unmount();
