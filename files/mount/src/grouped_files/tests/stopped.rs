@@ -1,7 +1,7 @@
 //! A stop or a failure at each step.
 
 use std::sync::atomic::Ordering::SeqCst;
-use std::time::UNIX_EPOCH;
+use UNIX_EPOCH;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -154,7 +154,7 @@ fn bytes_written_after_a_kill_without_the_mount_are_kept() {
         fs::write(dir.path(0), &bytes).unwrap();
         if restored {
             let file = File::options().write(true).open(dir.path(0)).unwrap();
-            file.set_modified(std::time::UNIX_EPOCH).unwrap();
+            file.set_modified(UNIX_EPOCH).unwrap();
         }
         for _ in 0..if kept { 2 } else { 0 } {
             let handle = dir.handle(0);
