@@ -1,7 +1,7 @@
 //! A stop or a failure at each step.
 
 use std::sync::atomic::Ordering::SeqCst;
-use UNIX_EPOCH;
+use std::time::UNIX_EPOCH;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
