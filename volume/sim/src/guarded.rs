@@ -61,7 +61,7 @@ pub struct Guarded {
     knows: usize,
     /// Those of the requests ahead that were served.
     served: u64,
-    /// Laps to end, each as soon as so many are served.
+    /// Laps to end: each when this number of the requests ahead was served.
     ends: VecDeque<u64>,
     /// Laps that have ended, and that nobody has taken.
     ended: Vec<Measured>,
