@@ -57,8 +57,8 @@ fn renew_empty(
         |source| MountError::GroupStore { path: place.to_owned(), source: Box::new(source) };
     let (found, _) = superblock(device).map_err(failed)?;
     let store = GroupStore::attach(device, Config::default()).map_err(failed)?;
-    if store.files().next().is_some() || store.lost_checkpoint() {
-        // Refused later. A store that has lost something may seem empty.
+    if store.files().next().is_some() {
+        // Refused later.
         return Ok(());
     }
     let label = String::from_utf8_lossy(&found.label);
